@@ -33,6 +33,7 @@ from click.testing import CliRunner, Result
 
 from muster.cli._main import muster
 from muster.feeds import OPS
+from muster.feeds._affinity import REQUIREMENT_FIELDS, TAINT_FIELDS, TOLERATION_FIELDS
 from muster.service.metrics.scrape import METRICS
 from muster_core.config.properties import PROPERTIES
 from muster_core.gangs import GANG_TRANSITIONS, GangState, GangTrigger
@@ -375,10 +376,18 @@ Placeholder. A gang without a definition and without members does not exist. See
 """
 
 
-def fields_of(op: str) -> str:
-    """List the fields of an operation as Markdown."""
+PARTS = {
+    "taints": TAINT_FIELDS,
+    "tolerations": TOLERATION_FIELDS,
+    "affinity": REQUIREMENT_FIELDS,
+}
+"""The fields of the maps in some fields of operations."""
+
+
+def fields_of(name: str) -> str:
+    """List the fields of an operation, or of the maps in a field, as Markdown."""
     rows = ["| field | form | meaning |", "| --- | --- | --- |"]
-    for field in OPS[op].fields.values():
+    for field in PARTS.get(name) or OPS[name].fields.values():
         name = field.name if field.required else f"{field.name}?"
         rows.append(f"| `{name}` | {field.kind.name} | {field.doc} |")
     return "\n".join([*rows, ""])

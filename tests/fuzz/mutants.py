@@ -354,6 +354,12 @@ MUTANTS: Final = (
         "if False:",
     ),
     Mutant(
+        "a taint that comes later keeps only asks of new shapes away",
+        "muster_core.nodes.node_index:NodeIndex._match",
+        "if node.name in self.tainted:",
+        "if False:",
+    ),
+    Mutant(
         "an ask that lost its node before its start_by never expires",
         "muster_core.view.state.view_state:ViewState.end_bound",
         "if ask.start_by_us is not None:",

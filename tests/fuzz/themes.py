@@ -33,6 +33,7 @@ from muster_core.decisions import Announced
 from muster_core.errors import EventError
 from muster_core.events import AddApp, AddAsk, AddGang, AddNode, Configure
 from tests.actors import real
+from tests.naive.affinity_strategies import affinities
 from tests.naive.aging_strategies import agings
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.backfill_strategies import backfills, joined, unordered
@@ -239,6 +240,8 @@ def _keeps_its_promise(steps: Sequence[Step]) -> Counter[str]:
 
 
 THEMES: Final[Mapping[str, tuple[st.SearchStrategy[list[Step]], Check]]] = {
+    "affinity": (affinities(), _decides_the_same),
+    "affinity-reasons": (affinities(2), _explains_the_same),
     "aging": (agings(), _decides_the_same),
     "aging-reasons": (agings(2), _explains_the_same),
     "backfill": (backfills(lists=3), _decides_the_same),

@@ -190,7 +190,9 @@ def _configure(world: World, event: Configure) -> None:
 def _add_node(world: World, event: AddNode) -> None:
     _refuse_if(event.node in world.nodes, f"node: {event.node!r} is there already")
     world.nodes[event.node] = Node(
-        event.node, event.capacity, dict(event.attributes), event.schedulable, event.devices
+        *(event.node, event.capacity, dict(event.attributes), event.schedulable),
+        stock=event.devices,
+        taints=event.taints,
     )
 
 
@@ -215,6 +217,8 @@ def _update_node(world: World, event: UpdateNode) -> None:
         node.schedulable = event.schedulable
     if event.reserved is not None:
         node.reserved = dict(event.reserved)
+    if event.taints is not None:
+        node.taints = event.taints
 
 
 def _remove_node(world: World, event: RemoveNode, now_us: int) -> None:
@@ -293,6 +297,8 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
             number=number,
             required=event.node,
             selector=dict(event.selector),
+            tolerations=event.tolerations,
+            affinity=event.affinity,
             run_for_us=event.run_for_us,
             preempts=_preempts(world, event),
             since_us=now_us,
@@ -471,13 +477,17 @@ def _apply(world: World, content: AppliedObject, now_us: int) -> None:
 def _apply_node(world: World, content: NodeObject) -> None:
     name, attributes = content.node, dict(content.attributes)
     if name in world.nodes:
-        update = UpdateNode(name, content.capacity, attributes, content.schedulable)
+        update = UpdateNode(
+            name, content.capacity, attributes, content.schedulable, taints=content.taints
+        )
         arrive(world, update, 0)
         return
     if content.capacity is None:
         msg = f"manifest.status: the node {name!r} has no capacity"
         raise RefusedError(msg)
-    world.nodes[name] = Node(name, content.capacity, attributes, content.schedulable)
+    world.nodes[name] = Node(
+        name, content.capacity, attributes, content.schedulable, taints=content.taints
+    )
 
 
 def _apply_pod(world: World, content: PodObject, now_us: int) -> None:

@@ -4,6 +4,8 @@ a batch.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final, final
@@ -11,9 +13,18 @@ from typing import Final, final
 from muster_core.config.model import PreemptionPolicy, SchedulingOrder
 from muster_core.gangs import TopologyRule
 from muster_core.reasons import Code, Reserved
-from tests.naive import evictions, gangs, node_choice, order, order as user_limits, rounds, state
+from tests.naive import (
+    affinity,
+    evictions,
+    gangs,
+    node_choice,
+    order,
+    order as user_limits,
+    rounds,
+    state,
+)
 from tests.naive.gangs import constrained, deadline, group_of, has_enough, holding, members
-from tests.naive.node_choice import first_node, lacks, may_stand, rooms
+from tests.naive.node_choice import first_node, is_chosen, lacks, may_stand, rooms
 from tests.naive.order import domains, homes, topology_of
 from tests.naive.picture import Picture
 from tests.naive.rounds import may_be_helped, party_of, staying
@@ -119,6 +130,18 @@ class Moment:
     def matching(self, ask: Ask) -> list[Node]:
         """Give the nodes on which an ask may stand, schedulable or not."""
         return [node for node in self.world.nodes.values() if may_stand(node, ask)]
+
+    def chosen(self, ask: Ask) -> list[Node]:
+        """Give the nodes that are as an ask requires and selects, before its affinity and taints."""
+        return [node for node in self.world.nodes.values() if is_chosen(node, ask)]
+
+    def tainted(self, ask: Ask) -> list[Node]:
+        """Give the nodes that only taints keep from an ask, apart from room."""
+        return [
+            node
+            for node in self.chosen(ask)
+            if affinity.wanted(node, ask) and affinity.keeping_off(node, ask)
+        ]
 
     def open_to(self, ask: Ask) -> list[Node]:
         """Give the schedulable ones of them that no node service keeps from it."""
@@ -271,12 +294,32 @@ def _never_fits(moment: Moment, ask: Ask) -> Figures:
     }
     if over:
         figures["max"] = over
-    nodes, matching = moment.world.nodes.values(), moment.matching(ask)
+    matching = moment.matching(ask)
     if not any(could_hold(node, ask) for node in matching):
-        figures["nodes"], figures["unmatched"] = len(nodes), len(nodes) - len(matching)
+        figures |= _apart(moment, ask)
         most = {name: [node.capacity[name] for node in matching] for name in ask.wants}
         figures["largest"] = {name: max(found) for name, found in most.items() if found}
     return figures
+
+
+def _apart(moment: Moment, ask: Ask) -> dict[str, object]:
+    """Count the nodes on which an ask may not stand, by cause."""
+    nodes, chosen = moment.world.nodes, moment.chosen(ask)
+    averse = [node for node in chosen if not affinity.wanted(node, ask)]
+    tainted = moment.tainted(ask)
+    figures: dict[str, object] = {"nodes": len(nodes), "unmatched": len(nodes) - len(chosen)}
+    figures |= {"averse": len(averse)} if averse else {}
+    return figures | ({"tainted": len(tainted)} if tainted else {})
+
+
+def _taints(moment: Moment, ask: Ask) -> Figures:
+    nodes = moment.tainted(ask)
+    each = [{str(taint) for taint in affinity.keeping_off(node, ask)} for node in nodes]
+    return {"nodes": len(nodes), "taints": dict(Counter(itertools.chain(*each)))}
+
+
+def _averse(moment: Moment, ask: Ask) -> Figures:
+    return {"nodes": _apart(moment, ask)["averse"]}
 
 
 def _limited(moment: Moment, ask: Ask) -> Iterator[tuple[str, str, int]]:
@@ -389,7 +432,7 @@ def _free(moment: Moment, ask: Ask) -> Figures:
 
 
 def _histogram(moment: Moment, ask: Ask) -> Figures:
-    world, matching = moment.world, moment.matching(ask)
+    matching = moment.matching(ask)
     lacking: dict[str, int] = {}
     for node in moment.open_to(ask):
         kinds = " ".join(sorted(lacks(moment.picture, node, ask)))
@@ -401,8 +444,7 @@ def _histogram(moment: Moment, ask: Ask) -> Figures:
     ]
     return {
         **({"if_unreserved": len(free_of_others)} if free_of_others else {}),
-        "nodes": len(world.nodes),
-        "unmatched": len(world.nodes) - len(matching),
+        **_apart(moment, ask),
         "unschedulable": sum(not node.schedulable for node in matching),
         "lacking": lacking,
     }
@@ -467,7 +509,7 @@ _FIGURES: Final[dict[str, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.GANG_UNDEFINED: ("gang", _name),
     Code.GANG_TOO_FEW_MEMBERS: ("gang min_member members", _gang),
     Code.GANG_SURPLUS: ("gang min_member members held lacking", _surplus),
-    Code.NEVER_FITS: ("max nodes unmatched largest", _never_fits),
+    Code.NEVER_FITS: ("max nodes unmatched averse tainted largest", _never_fits),
     Code.QUEUE_MAX: ("left", _left),
     Code.USER_LIMIT: ("user queue", _user_limit),
     Code.GROUP_LIMIT: ("group queue", _group_limit),
@@ -480,7 +522,12 @@ _FIGURES: Final[dict[str, tuple[str, Callable[[Moment, Ask], Figures]]]] = {
     Code.NODE_KEPT: ("node", _kept),
     Code.HELD_BACK: ("node delays reserved start_us", _delays),
     Code.FRAGMENTED: ("free nodes lacks", _free),
-    Code.NO_NODE_FITS: ("nodes unmatched unschedulable lacking if_unreserved", _histogram),
+    Code.NO_NODE_FITS: (
+        "nodes unmatched averse tainted unschedulable lacking if_unreserved",
+        _histogram,
+    ),
+    Code.NODES_TAINTED: ("nodes taints", _taints),
+    Code.AFFINITY_MISMATCH: ("nodes", _averse),
     Code.TOPOLOGY: ("gang rule attribute members domain needed room", _topology),
     Code.PREEMPTION_DELAY: ("claimant preempts left_us", _delay),
     Code.RECLAIM_INSUFFICIENT: ("claimant preempts", _ways),

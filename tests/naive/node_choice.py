@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from muster_core.gangs import Topology, TopologyRule
 from muster_core.snapshots import AskPlace
-from tests.naive import order, order as user_limits
+from tests.naive import affinity, order, order as user_limits
 from tests.naive.gangs import constrained, holding, members
 from tests.naive.order import domain_of, domains, homes, lets, topology_of
 from tests.naive.picture import Picture, empty_room, has_models, lacking, room_of, taken_by
@@ -29,6 +29,7 @@ def lacks_only_room(picture: Picture, ask: Ask) -> bool:
     large = all(node.capacity[name] >= value for name, value in ask.resources.items())
     large = large and not lacking(empty_room(node), ask)
     free = picture.fits_headroom(ask) and not order.over(picture, ask)
+    selected = selected and affinity.open_to(node, ask)
     return selected and large and free and lets(picture, node, ask)
 
 
@@ -55,6 +56,11 @@ def check(picture: Picture, *asks: Ask) -> None:
 
 
 def may_stand(node: Node, ask: Ask) -> bool:
+    """Say whether an ask may be placed on a node, whatever is free and whether it is schedulable."""
+    return is_chosen(node, ask) and affinity.open_to(node, ask)
+
+
+def is_chosen(node: Node, ask: Ask) -> bool:
     """Say whether a node is the one that an ask requires, has what it selects, and the models."""
     selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
     return ask.required in {None, node.name} and selected and has_models(node, ask)
@@ -89,6 +95,9 @@ def takes(picture: Picture, node: Node, ask: Ask) -> bool:
     """Say whether a node is schedulable, open, matches and has room."""
     reached = picture.world.reached
     reached["another model"] += not has_models(node, ask) and set(ask.needs) <= set(node.stock)
+    reached["averse"] += not affinity.wanted(node, ask)
+    reached["tainted"] += bool(affinity.keeping_off(node, ask))
+    reached["tolerated"] += bool(node.taints and ask.tolerations) and affinity.open_to(node, ask)
     fits = matches(node, ask) and not lacks(picture, node, ask)
     return fits and is_open(picture.world, node, ask)
 

@@ -17,7 +17,7 @@ from muster_core.config.model import SortPolicy
 from muster_core.errors import RefusedError
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
-from tests.naive import evictions, gangs, node_choice, order, order as user_limits, rounds
+from tests.naive import affinity, evictions, gangs, node_choice, order, order as user_limits, rounds
 from tests.naive.directory import check_admitted
 from tests.naive.figures import (
     BACKING_OFF,
@@ -182,6 +182,17 @@ def _no_node_fits(moment: Moment, ask: Ask) -> bool:
     return not any(takes(moment.picture, node, ask) for node in nodes)
 
 
+def _nodes_tainted(moment: Moment, ask: Ask) -> bool:
+    """No node has room, and taints keep it from some on which it could be otherwise."""
+    return _no_node_fits(moment, ask) and bool(moment.tainted(ask))
+
+
+def _affinity_mismatch(moment: Moment, ask: Ask) -> bool:
+    """No node has room, and its affinity keeps it from some on which it could be otherwise."""
+    averse = any(not affinity.wanted(node, ask) for node in moment.chosen(ask))
+    return _no_node_fits(moment, ask) and averse
+
+
 def _topology(moment: Moment, ask: Ask) -> bool:
     """Some node has room for it, but its gang lets it take none."""
     has_room = not _no_node_fits(moment, ask)
@@ -261,6 +272,8 @@ _REASONS: Final[tuple[tuple[str, Callable[[Moment, Ask], bool]], ...]] = (
     (Code.HELD_BACK, _held_back),
     (Code.FRAGMENTED, _fragmented),
     (Code.NO_NODE_FITS, _no_node_fits),
+    (Code.NODES_TAINTED, _nodes_tainted),
+    (Code.AFFINITY_MISMATCH, _affinity_mismatch),
     (Code.TOPOLOGY, _topology),
     (Code.PREEMPTION_DELAY, _preemption_delay),
     (Code.RECLAIM_INSUFFICIENT, _reclaim_insufficient),

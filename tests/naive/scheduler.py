@@ -349,6 +349,7 @@ def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
                 dict(node.attributes),
                 devices=_devices(model, node),
                 reserved=dict(node.reserved),
+                taints=node.taints,
             )
             for name, node in model.world.nodes.items()
         },

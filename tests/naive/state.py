@@ -25,6 +25,7 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.gangs import NO_FIELDS, GangDefinition, GangFields, define
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
+from muster_core.values.affinity import Affinity, Taint, Toleration
 from muster_core.values.configuration import LimitEntry
 from muster_core.values.devices import DeviceNeed, DeviceStock
 
@@ -102,6 +103,8 @@ class Ask:
     start_by_us: int | None = None
     limit_us: int | None = None
     once: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
     wants: dict[str, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -233,6 +236,7 @@ class Node:
     schedulable: bool
     stock: Mapping[str, DeviceStock] = attrs.field(factory=dict[str, DeviceStock])
     reserved: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    taints: tuple[Taint, ...] = ()
     capacity: Resources = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -524,10 +528,21 @@ def alike(ask: Ask) -> Alike:
         wants,
         needs,
         selector,
+        *(frozenset(ask.tolerations), _in_no_order(ask.affinity)),
         ask.required,
         ask.priority,
         ask.preempts,
         ask.gang,
+    )
+
+
+def _in_no_order(affinity: Affinity | None) -> frozenset[object] | None:
+    """Leave out of an affinity in which order it was written, and what was written twice."""
+    if affinity is None:
+        return None
+    return frozenset(
+        frozenset((one.key, one.operator, frozenset(one.values)) for one in term)
+        for term in affinity
     )
 
 

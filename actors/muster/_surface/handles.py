@@ -52,6 +52,10 @@ class AskOptions(TypedDict, total=False):
         annotations: Annotations about its gang.
         node: The only node on which the ask may run.
         selector: Attributes that the node must have.
+        tolerations: The taints of nodes that the ask tolerates, as in a feed:
+            ``[{"key": "gpu", "operator": "Exists"}]``.
+        affinity: Terms of which the node must match one, as in a feed:
+            ``[[{"key": "zone", "operator": "In", "values": ["a", "b"]}]]``.
         run_for: The ask completes by itself this long after it was bound, in seconds or as a
             duration such as ``1m30s``.
         estimate: How long the ask is expected to take, in seconds or as a duration; it plans and
@@ -78,6 +82,8 @@ class AskOptions(TypedDict, total=False):
     annotations: Mapping[str, str] | None
     node: str | None
     selector: Mapping[str, str] | None
+    tolerations: Sequence[Mapping[str, str]] | None
+    affinity: Sequence[Sequence[Mapping[str, object]]] | None
     run_for: float | str | None
     estimate: float | str | None
     run_limit: float | str | None

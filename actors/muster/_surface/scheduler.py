@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import final
 
 from typing_extensions import Unpack
@@ -104,6 +104,7 @@ class Operations:
         schedulable: bool = True,
         lease: float | str | None = None,
         devices: Mapping[str, object] | None = None,
+        taints: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
         """Add a node.
 
@@ -116,6 +117,7 @@ class Operations:
                 duration such as ``30s``. A scheduler in a program only keeps it in its store.
             devices: Its devices, as in a feed: ``{"gpu": 4}``, or with a model
                 ``{"gpu": {"count": 4, "model": "A100"}}``.
+            taints: Its taints, as in a feed: ``[{"key": "gpu", "effect": "NoSchedule"}]``.
 
         Raises:
             EventError: If a value is invalid.
@@ -131,6 +133,7 @@ class Operations:
                 schedulable=schedulable,
                 lease=lease,
                 devices=devices,
+                taints=taints,
             )
         )
 
@@ -143,6 +146,7 @@ class Operations:
         schedulable: bool | None = None,
         devices: Mapping[str, object] | None = None,
         reserved: Amounts | None = None,
+        taints: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
         """Change a node. Arguments that are None stay unchanged, and no ask is evicted.
 
@@ -153,6 +157,7 @@ class Operations:
             schedulable: Whether Muster may place asks on it.
             devices: Its devices; none may be held by an ask.
             reserved: What others use on it that are no asks.
+            taints: Its taints, which replace those that it has.
 
         Raises:
             EventError: If a value is invalid.
@@ -168,6 +173,7 @@ class Operations:
                 schedulable=schedulable,
                 devices=devices,
                 reserved=reserved,
+                taints=taints,
             )
         )
 

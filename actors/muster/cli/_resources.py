@@ -230,6 +230,11 @@ def _flat(value: object) -> str:
     return f"({_map_text(found)})" if found else ""
 
 
+def _listed(value: object) -> str:
+    """Return a list of maps on one line."""
+    return "; ".join(_words(found) for one in list_of(value) or () if (found := map_of(one)))
+
+
 def _describe(item: Item) -> None:
     print_fields(_fields_of(item, {}))
 
@@ -493,6 +498,7 @@ NODES: Final = ResourceKind(
         ItemField("devices", free_on, folds=True, if_any=True),
         ItemField("asks", lambda item: cell_text(item.get("count"))),
         ItemField("attributes", lambda item: _words(item.get("attributes") or {}), wide=True),
+        ItemField("taints", lambda item: _listed(item.get("taints")), wide=True, if_any=True),
     ),
     _describe_node,
     ("came", "reserved.start"),

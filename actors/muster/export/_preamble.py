@@ -257,6 +257,7 @@ class _State:
                 dict(node.attributes),
                 schedulable=False,
                 devices=_stocks(node),
+                taints=node.taints,
             )
         for app in self._facts.apps:
             yield _app(app)
@@ -348,7 +349,7 @@ class _State:
 
     def _is_a_pod(self, event: AddAsk, held: Allocation) -> bool:
         node = self._nodes[held.node]
-        fits = held.ask.shape.matches(node.name, dict(node.attributes), _stocks(node))
+        fits = held.ask.shape.matches(node.name, dict(node.attributes), _stocks(node), node.taints)
         if event.devices:  # No Pod has devices.
             return False
         is_plain = event.run_for_us is None and not (event.retries or event.once)

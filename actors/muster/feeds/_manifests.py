@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 
+from muster.feeds._affinity import OBJECT_TAINTS, OBJECT_TOLERATIONS, TERMS
 from muster.feeds._annotations import (
     MEMBER_ANNOTATIONS,
     MEMBER_KEYS,
@@ -82,6 +83,7 @@ from muster_core.events import (
     QueueObject,
 )
 from muster_core.resources import NOTHING, Resources
+from muster_core.values.affinity import Affinity, Toleration
 from muster_core.values.event_fields import QUEUE_PRIORITIES, QUEUE_WEIGHTS
 from muster_core.values.events import USER_INFO
 from muster_core.values.names import DEFAULT_NAMESPACE
@@ -142,6 +144,15 @@ POD: Final = ObjectSchema({
         "activeDeadlineSeconds": schema_field("estimate_us", WHOLE_SECONDS),
         "nodeName": schema_field("node", unless_empty(NAME)),
         "nodeSelector": schema_field("selector", WORDS),
+        # AFFINITY-16
+        "tolerations": schema_field("tolerations", OBJECT_TOLERATIONS),
+        "affinity": ObjectSchema({
+            "nodeAffinity": ObjectSchema({
+                "requiredDuringSchedulingIgnoredDuringExecution": ObjectSchema({
+                    "nodeSelectorTerms": schema_field("affinity", TERMS),
+                }),
+            }),
+        }),
         "priority": schema_field("priority", INT32),
         "priorityClassName": schema_field("priority_class", unless_empty(NAME)),
     }),
@@ -205,6 +216,8 @@ def _parts_of_pod(pod: PodObject) -> Values:
         "estimate_us": ask.get("estimate_us"),
         "priority_class": ask.get("priority_class"),
         "selector": ask.get("selector"),
+        "tolerations": ask.get("tolerations"),
+        "affinity": ask.get("affinity"),
         "requests": ask.get("resources"),
         "phase": "Succeeded" if pod.finished else None,
     }
@@ -228,6 +241,8 @@ def _ask(values: Values) -> AddAsk | None:
         priority=cast("int | None", values.get("priority")),
         priority_class=cast("str | None", values.get("priority_class")),
         selector=cast("Mapping[str, str]", values.get("selector", {})),
+        tolerations=cast("tuple[Toleration, ...]", values.get("tolerations", ())),
+        affinity=cast("Affinity | None", values.get("affinity")),
         gang=member.gang,
         says=member.says,
         timed_out=member.timed_out,
@@ -429,7 +444,11 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
                 "name": schema_field("node", NAME, required=True),
                 "labels": schema_field("attributes", WORDS),
             }),
-            "spec": ObjectSchema({"unschedulable": schema_field("schedulable", _UNSCHEDULABLE)}),
+            "spec": ObjectSchema({
+                "unschedulable": schema_field("schedulable", _UNSCHEDULABLE),
+                # AFFINITY-16
+                "taints": schema_field("taints", OBJECT_TAINTS),
+            }),
             "status": ObjectSchema({
                 "allocatable": schema_field("capacity", WRITTEN_AMOUNTS),
                 "capacity": schema_field("whole", WRITTEN_AMOUNTS),

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 
+from muster.feeds._affinity import AFFINITY, TAINTS, TOLERATIONS
 from muster.feeds._annotations import (
     MEMBER_ANNOTATIONS,
     MEMBER_KEYS,
@@ -263,6 +264,9 @@ _DEVICES: Final = field(
     STOCKS,
     "its devices: for each type a number, or a map with `count` and `model`; default: none",
 )
+_TAINTS: Final = field(
+    "taints", TAINTS, "its taints, which keep asks away that do not tolerate them; default: none"
+)
 _GANG: Final = field(
     "gang", GANG, "the name of the gang; without `namespace/`: `default/`", required=True
 )
@@ -288,6 +292,7 @@ _TABLE: Final = (
             _ATTRIBUTES,
             _SCHEDULABLE,
             _DEVICES,
+            _TAINTS,
             field(
                 "lease",
                 DURATION,
@@ -313,6 +318,7 @@ _TABLE: Final = (
                 "what others use on it that are no asks; more than the capacity is allowed; "
                 "a new node has nothing reserved",
             ),
+            _TAINTS,
         ),
         UpdateNode,
     ),
@@ -370,6 +376,12 @@ _TABLE: Final = (
             ),
             field("node", NAME, "the only node on which it may run"),
             field("selector", WORDS, "attributes that the node must have, as text"),
+            field("tolerations", TOLERATIONS, "the taints of nodes that it tolerates"),
+            field(
+                "affinity",
+                AFFINITY,
+                "terms of which the node must match one, besides the `selector`; default: any node",
+            ),
             field(
                 "run_for",
                 DURATION,

@@ -150,6 +150,8 @@ def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
         priority_class=named,
         node=ask.shape.node,
         selector=dict(ask.shape.selector),
+        tolerations=ask.shape.tolerations,
+        affinity=ask.shape.affinity,
         run_for_us=ask.run_for_us,
         gang=ask.gang,
         retries=ask.retries,

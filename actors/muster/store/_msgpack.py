@@ -25,6 +25,14 @@ from muster_core.events import Work
 from muster_core.owners.asks import Ask
 from muster_core.resources import Resources
 from muster_core.structures.shapes import Shape
+from muster_core.values.affinity import (
+    Affinity,
+    Operator,
+    Requirement,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+)
 from muster_core.values.devices import DeviceNeed, DeviceNeeds
 
 _HUGE: Final = 1
@@ -157,7 +165,10 @@ def pack_ask(ask: Ask) -> list[object]:
     values: list[object] = list(ask)
     values[_RESOURCES_INDEX] = ask.resources.amounts
     shape = ask.shape
-    plain = not (shape.is_choosy or shape.devices) and shape.resources == ask.resources
+    plain = (
+        not (shape.is_choosy or shape.devices or shape.tolerations)
+        and shape.resources == ask.resources
+    )
     values[_SHAPE_INDEX] = None if plain else _pack_shape(shape)
     if ask.work is not None:
         values[_WORK_INDEX] = _pack_work(ask.work)
@@ -193,8 +204,14 @@ def unpack_ask(value: object, _: object) -> Ask:
 
 def _pack_shape(shape: Shape) -> list[object]:
     parts: list[object] = [shape.resources.amounts, shape.selector, shape.node, shape.members]
-    if shape.devices:
+    chosen = shape.tolerations or shape.affinity is not None
+    if shape.devices or chosen:
         parts.append([(kind, *attrs.astuple(need)) for kind, need in shape.devices])
+    if chosen:
+        terms = None
+        if shape.affinity is not None:
+            terms = [[attrs.astuple(one) for one in term] for term in shape.affinity]
+        parts += [[attrs.astuple(one) for one in shape.tolerations], terms]
     return parts
 
 
@@ -206,7 +223,27 @@ def _unpack_shape(written: list[Any]) -> Shape:
     pairs = tuple((str(name), str(text)) for name, text in selector)
     resources, _ = _shared_resources(tuple(amounts.items()))
     devices = tuple((str(kind), DeviceNeed(*need)) for kind, *need in rest[0]) if rest else ()
-    return _shared_shape(resources, pairs, node, members, devices)
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
+    if len(rest) > 1:
+        _, some, terms = rest
+        tolerations = tuple(map(_unpack_toleration, some))
+        if terms is not None:
+            affinity = tuple(tuple(map(_unpack_requirement, term)) for term in terms)
+    return _shared_shape(
+        resources, pairs, node, members, devices, tolerations=tolerations, affinity=affinity
+    )
+
+
+def _unpack_toleration(written: list[Any]) -> Toleration:
+    key, operator, value, effect = written
+    only = None if effect is None else TaintEffect(effect)
+    return Toleration(key, TolerationOperator(operator), value, only)
+
+
+def _unpack_requirement(written: list[Any]) -> Requirement:
+    key, operator, values = written
+    return Requirement(key, Operator(operator), tuple(values))
 
 
 @lru_cache(maxsize=4096)
@@ -222,8 +259,11 @@ def _shared_shape(
     node: str | None,
     members: int,
     devices: DeviceNeeds,
+    *,
+    tolerations: tuple[Toleration, ...],
+    affinity: Affinity | None,
 ) -> Shape:
-    return Shape(resources, selector, node, members, devices)
+    return Shape(resources, selector, node, members, devices, tolerations, affinity)
 
 
 def _pack_work(work: Work) -> list[object]:

@@ -267,6 +267,7 @@ class Admission:
                     event.attributes,
                     schedulable=event.schedulable,
                     devices=event.devices,
+                    taints=event.taints,
                 )
                 self.unreported.undoable(partial(nodes.remove, event.node))
             case UpdateNode():
@@ -280,6 +281,7 @@ class Admission:
                     schedulable=event.schedulable,
                     devices=event.devices,
                     reserved=None if event.reserved is None else event.reserved.amounts,
+                    taints=event.taints,
                 )
             case RemoveNode():
                 # FEED-22

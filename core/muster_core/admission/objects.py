@@ -144,13 +144,17 @@ class Objects:
     # OBJECT-8
     def _apply_node(self, node: NodeObject, origin: Origin) -> Iterator[AnyRoute]:
         if self._admission.knows_node(node.node):
-            update = UpdateNode(node.node, node.capacity, node.attributes, node.schedulable)
+            update = UpdateNode(
+                node.node, node.capacity, node.attributes, node.schedulable, taints=node.taints
+            )
             yield from self._admission.change_node(update, origin)
         elif node.capacity is None:
             msg = f"capacity: {node.node!r} is unknown, and it is not said what it has"
             raise RefusedError(msg)
         else:
-            add = AddNode(node.node, node.capacity, node.attributes, node.schedulable)
+            add = AddNode(
+                node.node, node.capacity, node.attributes, node.schedulable, taints=node.taints
+            )
             yield from self._admission.change_node(add, origin)
 
     # OBJECT-20, OBJECT-21

@@ -338,6 +338,7 @@ def take_snapshot(
                 dict(node.attributes),
                 _devices_of(node),
                 dict(node.reserved),
+                taints=node.taints,
             )
     shares: dict[str, float] = {}
     deserved: dict[str, Mapping[str, int]] = {}

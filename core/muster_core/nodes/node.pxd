@@ -19,7 +19,9 @@ cdef class Node(Ranked):
     cdef public object version
     cdef public object kept
     cdef public object devices
+    cdef public tuple taints
 
     cpdef equip(self, capacity, reserved)
     cpdef note_change(self, holder)
     cpdef may_take(self, shape)
+    cpdef exclusion(self, shape)

@@ -11,8 +11,9 @@ from typing import final
 
 from muster_core.structures.amounts import WeightedShare
 from muster_core.structures.ranking import Ranked
-from muster_core.structures.shapes import Shape
+from muster_core.structures.shapes import Exclusion, Shape
 from muster_core.structures.steps import SIZE
+from muster_core.values.affinity import Taint
 from muster_core.values.devices import (
     NO_STOCKS,
     WHOLE,
@@ -219,6 +220,7 @@ class Node(Ranked):
         version: A number that changes whenever anything about the node changes.
         kept: Whether a node service keeps it, so that nothing else is placed there.
         devices: Its devices, or None if it has none; the capacity contains them.
+        taints: Its taints, as they were written.
     """
 
     __slots__ = (
@@ -234,6 +236,7 @@ class Node(Ranked):
         "reserved",
         "room",
         "schedulable",
+        "taints",
         "used",
         "version",
         "weighing",
@@ -264,6 +267,7 @@ class Node(Ranked):
         self.version = 0
         self.kept = False
         self.devices: NodeDevices | None = None
+        self.taints: tuple[Taint, ...] = ()
 
     # RESERVED-2
     def equip(self, capacity: Mapping[str, int], reserved: Mapping[str, int]) -> None:
@@ -311,8 +315,12 @@ class Node(Ranked):
 
     def may_take(self, shape: Shape) -> bool:
         """Return whether a shape may use it, regardless of free resources and of schedulability."""
+        return self.exclusion(shape) is None
+
+    def exclusion(self, shape: Shape) -> Exclusion | None:
+        """Return the first cause for which a shape may not use it, or None if it may."""
         stocks = NO_STOCKS if self.devices is None else self.devices.stocks
-        return shape.matches(self.name, self.attributes, stocks)
+        return shape.exclusion(self.name, self.attributes, stocks, self.taints)
 
 
 def how_many_in(resources: Resources, room: Mapping[str, int]) -> int:

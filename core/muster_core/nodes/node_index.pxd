@@ -18,6 +18,7 @@ cdef class NodeIndex:
     cdef public dict nodes
     cdef public dict total
     cdef public Ranking _ranking
+    cdef public set tainted
     cdef public set _kept
     cdef public list _unplaced
     cdef public MaskCounts _counts
@@ -35,7 +36,6 @@ cdef class NodeIndex:
     cpdef take(self, Node node, resources, holder, use=*)
     cpdef give_back(self, Node node, resources, holder, use=*)
     cpdef _match(self, Node node)
-    cpdef _matching(self, Node node, bits)
     cpdef _fitting_on(self, Node node)
     cpdef _set_mask(self, Node node, mask)
     cpdef _rank(self, Node node)

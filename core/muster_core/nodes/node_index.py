@@ -17,8 +17,9 @@ from muster_core.nodes.ask_order import Fragmentation, Leftover, OrderByAsk, Typ
 from muster_core.nodes.node import DeviceUse, Holder, Node, NodeDevices, Weights, how_many_in
 from muster_core.structures.amounts import WeightedShare
 from muster_core.structures.ranking import Rank, Ranking
-from muster_core.structures.shapes import MaskCounts, Shape, ShapeTable, bits_of
+from muster_core.structures.shapes import Alike, MaskCounts, Shape, ShapeTable, bits_of
 from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.affinity import Taint
 from muster_core.values.configuration import NodeSortPolicy, TypicalAsk
 from muster_core.values.devices import (
     NO_STOCKS,
@@ -61,6 +62,8 @@ class NodeIndex:
         self.total: dict[str, int] = {}
         #: All nodes, in the order in which they are tried.
         self._ranking: Ranking[Node] = Ranking()
+        #: The names of the nodes with taints that keep asks away.
+        self.tainted: set[str] = set()
         #: The names of the nodes that are kept, whether they exist or not.
         self._kept: set[str] = set()
         self._unplaced: list[int] = []  #: New shapes that were not compared with the nodes yet.
@@ -135,9 +138,11 @@ class NodeIndex:
         *,
         schedulable: bool,
         devices: Mapping[str, DeviceStock] = NO_STOCKS,
+        taints: tuple[Taint, ...] = (),
     ) -> None:
         """Add a node; its name must be free."""
         node = Node(name, with_stocks(capacity, devices), dict(attributes), schedulable)
+        node.taints = taints
         if devices:
             node.devices = NodeDevices(devices)
         self._enter(node)
@@ -152,6 +157,8 @@ class NodeIndex:
         self.nodes[node.name] = node
         node.weighing = WeightedShare(node.capacity, self.weights)
         node.kept = node.name in self._kept
+        if node.taints:
+            self._taint(node, node.taints)
         self._count_capacity(node, 1)
         self._match(node)
         self._set_mask(node, self._fitting_on(node))
@@ -170,6 +177,7 @@ class NodeIndex:
         schedulable: bool | None,
         devices: Mapping[str, DeviceStock] | None = None,
         reserved: Mapping[str, int] | None = None,
+        taints: tuple[Taint, ...] | None = None,
     ) -> None:
         """Replace the fields of a node that are not None; no ask is evicted.
 
@@ -189,8 +197,18 @@ class NodeIndex:
             node.attributes = dict(attributes)
         if schedulable is not None:
             node.schedulable = schedulable
+        if taints is not None:
+            self._taint(node, taints)
         self._match(node)
         self._moved(node)
+
+    # AFFINITY-12
+    def _taint(self, node: Node, taints: tuple[Taint, ...]) -> None:
+        node.taints = taints
+        if any(taint.bars for taint in taints):
+            self.tainted.add(node.name)
+        else:
+            self.tainted.discard(node.name)
 
     def _set_capacity(self, node: Node, capacity: Mapping[str, int]) -> None:
         self._count_capacity(node, -1)
@@ -207,6 +225,7 @@ class NodeIndex:
             self._by_ask.forget(node)
         self._set_mask(node, 0)
         node.present = False
+        self.tainted.discard(name)
         self.touch(node)
         del self.touched[node]  # Otherwise removed nodes would pile up if nothing clears it.
         return node
@@ -247,10 +266,12 @@ class NodeIndex:
         node = self.nodes[name]
         before = dict(node.attributes), node.schedulable, node.devices
         amounts = dict(node.capacity), node.reserved
+        taints = node.taints
 
         def restore() -> None:
             node.attributes, node.schedulable, node.devices = before
             capacity, node.reserved = amounts
+            self._taint(node, taints)
             self._set_capacity(node, capacity)
             self._match(node)
             self._moved(node)
@@ -461,12 +482,18 @@ class NodeIndex:
         anywhere, choosy = 0, [bit for bit in bits if self._shapes.shapes[bit].is_choosy]
         for bit in set(bits).difference(choosy):
             anywhere |= 1 << bit
+        some = self._shapes.alike(choosy)
+        every = self._shapes.alike(bits) if self.tainted else some
         for piece in in_pieces(self.nodes.values()):
             yield
             for node in piece:
                 if node.schedulable:
-                    new = self._matching(node, choosy)
-                    node.matching |= new & self._shapes.one_node if node.kept else anywhere | new
+                    # AFFINITY-2
+                    if node.name in self.tainted:
+                        new = self._matching(node, every)
+                    else:
+                        new = anywhere | self._matching(node, some)
+                    node.matching |= new & self._shapes.one_node if node.kept else new
                     self._set_mask(node, self._fitting_on(node))
                     self._ranking.widen(node)
 
@@ -503,15 +530,22 @@ class NodeIndex:
         shapes = self._shapes
         node.matching = 0
         if node.schedulable:
-            node.matching = shapes.not_choosy | self._matching(node, shapes.choosy)
+            if node.name in self.tainted:
+                node.matching = self._matching(node, shapes.all_alike(choosy=False))
+            elif shapes.choosy:
+                alike = shapes.all_alike(choosy=True)
+                node.matching = shapes.not_choosy | self._matching(node, alike)
+            else:
+                node.matching = shapes.not_choosy
             if node.kept:
                 node.matching &= shapes.one_node
 
-    def _matching(self, node: Node, bits: Iterable[int]) -> int:
-        mask, shapes = 0, self._shapes.shapes
-        for bit in bits:
-            if node.may_take(shapes[bit]):
-                mask |= 1 << bit
+    @staticmethod
+    def _matching(node: Node, alike: Alike) -> int:
+        mask = 0
+        for shape, same in alike:
+            if node.may_take(shape):
+                mask |= same
         return mask
 
     @staticmethod
@@ -588,6 +622,8 @@ class NodeIndex:
             assert set(bits_of(node.mask)) == fresh
         self._counts.check(node.mask for node in order)
         assert {node.name for node in order if node.kept} == self._kept & self.nodes.keys()
+        barring = {node.name for node in order if any(taint.bars for taint in node.taints)}
+        assert self.tainted == barring
         # The total is the sum of the capacities.
         total: dict[str, int] = {}
         for node in order:

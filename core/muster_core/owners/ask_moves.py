@@ -346,9 +346,11 @@ def asks_of(request: AddAsks | AddPlaced, first: int = 0, end: int | None = None
     """Create the asks of a request, from one number up to another; return them by name, in order."""
     event, origin, priority = request.event, request.origin, request.priority
     selector = tuple(sorted(event.selector.items())) if event.selector else ()
-    if event.devices:
+    if event.devices or event.tolerations or event.affinity is not None:
         devices = tuple(sorted(event.devices.items()))
-        shape = shared_shape(with_needs(event.resources, devices), selector, event.node, devices)
+        resources = with_needs(event.resources, devices) if devices else event.resources
+        places = (event.tolerations, event.affinity)
+        shape = shared_shape(resources, selector, event.node, devices, *places)
     else:
         shape = shared_shape(event.resources, selector, event.node)
     resources, gang, run_for_us = shape.resources, event.gang, event.run_for_us

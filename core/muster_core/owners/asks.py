@@ -22,6 +22,12 @@ from typing import Final, NamedTuple, TypeVar, final
 from muster_core.structures.amounts import add_to, take_from
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import Steps, in_order
+from muster_core.values.affinity import (
+    Affinity,
+    Toleration,
+    in_order_of_terms,
+    in_order_of_tolerations,
+)
 from muster_core.values.devices import DeviceNeeds, TakenDevices
 from muster_core.values.event_fields import Work
 from muster_core.values.priority import PriorityTally
@@ -255,16 +261,28 @@ def shared_shape(
     selector: tuple[tuple[str, str], ...],
     node: str | None,
     devices: DeviceNeeds = (),
+    tolerations: tuple[Toleration, ...] = (),
+    affinity: Affinity | None = None,
 ) -> Shape:
     """Return the shape that equal asks share."""
-    return Shape(resources, selector, node, devices=devices)
+    if tolerations or affinity is not None:
+        # AFFINITY-11
+        ordered = in_order_of_tolerations(tolerations)
+        terms = None if affinity is None else in_order_of_terms(affinity)
+        if (ordered, terms) != (tolerations, affinity):
+            return shared_shape(resources, selector, node, devices, ordered, terms)
+    return Shape(
+        resources, selector, node, devices=devices, tolerations=tolerations, affinity=affinity
+    )
 
 
 # CHECKPOINT-5
 def with_shared_shape(ask: Ask) -> Ask:
     """Return an ask that was loaded, with the one object that equal shapes share."""
     own = ask.shape
-    shape = shared_shape(own.resources, own.selector, own.node, own.devices)
+    shape = shared_shape(
+        *(own.resources, own.selector, own.node, own.devices), own.tolerations, own.affinity
+    )
     if shape is own and ask.resources is shape.resources:
         return ask
     return ask._replace(shape=shape, resources=shape.resources)

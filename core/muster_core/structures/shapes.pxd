@@ -31,11 +31,13 @@ cdef class ShapeTable:
     cdef public list _prefixes
     cdef public dict _by_type
     cdef public list _devices
+    cdef public dict _matching_alike
 
     cpdef find(self, shape)
     cpdef acquire(self, bit, times=*)
     cpdef add(self, shape)
     cpdef release(self, bit)
+    cpdef list alike(self, bits)
     cpdef fitting_node(self, capacity, dict used)
     cpdef fitting_devices(self, free)
     cpdef fitting_headroom(self, headroom)

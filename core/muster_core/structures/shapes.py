@@ -1,7 +1,7 @@
 """Shapes: what asks need of a node, as bits of one integer.
 
-A shape consists of resources, selector and required node; asks of one shape fit the same nodes and
-quotas. Each live shape has a bit, so that "does any ask of this queue fit there" is one ``&`` of
+A shape consists of resources, devices, and what says which nodes an ask may use: required node,
+selector, affinity and tolerations. Asks of one shape fit the same nodes and quotas. Each live shape has a bit, so that "does any ask of this queue fit there" is one ``&`` of
 integers for any number of asks. To find the shapes that fit an amount of free resources takes one
 bisection per resource type over prepared masks.
 
@@ -15,11 +15,14 @@ from collections import OrderedDict
 
 # Checkpoints have shapes: their codec looks up the types of the fields.
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, final
+from enum import Enum, auto
+from typing import Final, TypeAlias, final
 
 import attrs
 
+from muster_core.enumerations import quick_members
 from muster_core.structures.amounts import Numbered, Types
+from muster_core.values.affinity import Affinity, Taint, Toleration, admits, repelling
 from muster_core.values.devices import NO_STOCKS, WHOLE, DeviceNeeds, DeviceStock
 from muster_core.values.resources import Resources
 
@@ -33,6 +36,17 @@ KEPT_IDLE: Final = 32
 """How many shapes without a pending ask are kept at least, in case they occur again."""
 
 
+# AFFINITY-14
+@final
+@quick_members
+class Exclusion(Enum):
+    """Why an ask may not use a node, whatever is free there."""
+
+    UNMATCHED = auto()
+    AFFINITY = auto()
+    TAINTS = auto()
+
+
 @final
 @attrs.frozen(cache_hash=True)
 class Shape:
@@ -44,6 +58,8 @@ class Shape:
         members: More than 1 for several members of a gang, whose ``resources`` are the sum of
             theirs (see :mod:`muster_core.view.gang_index`); it never fits a single node.
         devices: The devices that it needs; ``resources`` contain them as well.
+        tolerations: Those of the ask, in an order that does not depend on how they were written.
+        affinity: The terms of which the node must match one, likewise; None if it has none.
     """
 
     resources: Resources
@@ -51,34 +67,59 @@ class Shape:
     node: str | None = None
     members: int = 1
     devices: DeviceNeeds = ()
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
 
     @property
     def is_choosy(self) -> bool:
-        """Whether it may be unable to use some nodes, even if they are empty."""
+        """Whether it may be unable to use some nodes without taints, even if they are empty."""
         return (
             bool(self.selector)
             or self.node is not None
             or self.members > 1
+            or self.affinity is not None
             or any(need.models is not None for _, need in self.devices)
         )
 
-    # ORDER-21, FEED-27, FEED-28
+    # ORDER-21
     def matches(
         self,
         name: str,
         attributes: Mapping[str, str],
         stocks: Mapping[str, DeviceStock] = NO_STOCKS,
+        taints: Iterable[Taint] = (),
     ) -> bool:
         """Return whether the shape may use a node, regardless of its free resources."""
+        return self.exclusion(name, attributes, stocks, taints) is None
+
+    # FEED-27, FEED-28, AFFINITY-13
+    def exclusion(
+        self,
+        name: str,
+        attributes: Mapping[str, str],
+        stocks: Mapping[str, DeviceStock] = NO_STOCKS,
+        taints: Iterable[Taint] = (),
+    ) -> Exclusion | None:
+        """Return the first cause for which the shape may not use a node, or None if it may."""
         if self.members > 1 or (self.node is not None and self.node != name):
-            return False
+            return Exclusion.UNMATCHED
         # DEVICE-3
         for kind, need in self.devices:
             if need.models is not None and (
                 kind not in stocks or not need.admits(stocks[kind].model)
             ):
-                return False
-        return all(attributes.get(key) == value for key, value in self.selector)
+                return Exclusion.UNMATCHED
+        if not all(attributes.get(key) == value for key, value in self.selector):
+            return Exclusion.UNMATCHED
+        # AFFINITY-5
+        if self.affinity is not None and not admits(self.affinity, name, attributes):
+            return Exclusion.AFFINITY
+        # AFFINITY-2
+        return Exclusion.TAINTS if taints and repelling(taints, self.tolerations) else None
+
+
+Alike: TypeAlias = list[tuple[Shape, int]]
+"""Shapes that match different nodes, each with the mask of those that match the same ones."""
 
 
 def bits_of(mask: int) -> Iterator[int]:
@@ -176,6 +217,7 @@ class ShapeTable:
         "_devices",
         "_free",
         "_idle",
+        "_matching_alike",
         "_prefixes",
         "_users",
         "amounts",
@@ -220,6 +262,9 @@ class ShapeTable:
         #: For each type of devices, the shares asked for, and masks of the shapes that ask for at
         #: most each share; and the same of whole ones.
         self._devices: list[tuple[str, Prefix, Prefix]] = []
+        #: What :meth:`alike` has found of all shapes, and of the choosy ones; empty if it must be
+        #: computed again.
+        self._matching_alike: dict[bool, Alike] = {}
 
     def find(self, shape: Shape) -> int | None:
         """Return the bit of a shape, or None if it is not in the table."""
@@ -240,6 +285,7 @@ class ShapeTable:
         self._users[bit] = 0
         self._idle[bit] = None
         self._prefixes = None
+        self._matching_alike.clear()
         self.changes += 1
         if shape.members == 1:
             self.singles |= 1 << bit
@@ -284,8 +330,32 @@ class ShapeTable:
             forgotten.append(bit)
         self._free.extend(forgotten)
         self._prefixes = None
+        self._matching_alike.clear()
         self.changes += 1
         return forgotten
+
+    def alike(self, bits: Iterable[int]) -> Alike:
+        """Return shapes of single asks, of those that match the same nodes only one."""
+        found: dict[tuple[object, ...], tuple[Shape, int]] = {}
+        for bit in bits:
+            shape = self.shapes[bit]
+            if shape.members == 1:
+                key = (
+                    *(shape.selector, shape.node, shape.devices),
+                    *(shape.tolerations, shape.affinity),
+                )
+                first, mask = found.get(key, (shape, 0))
+                found[key] = (first, mask | 1 << bit)
+        return list(found.values())
+
+    def all_alike(self, *, choosy: bool) -> Alike:
+        """Return what :meth:`alike` does of all shapes, or of the choosy ones."""
+        found = self._matching_alike.get(choosy)
+        if found is None:
+            found = self._matching_alike[choosy] = self.alike(
+                self.choosy if choosy else self.shapes
+            )
+        return found
 
     def fitting_node(self, capacity: Mapping[str, int], used: Mapping[str, int]) -> int:
         """Return the shapes whose resources fit in what is free; a missing type counts as 0.

@@ -16,6 +16,7 @@ from typing import Final, NoReturn, TypeAlias, TypeVar, cast, final
 import attrs
 
 from muster_core.gangs import NO_FIELDS, GangFields, Topology, TopologyRule
+from muster_core.values.affinity import Affinity, Requirement, Taint, Toleration
 from muster_core.values.devices import DeviceNeed, DeviceStock, check_device_type, names_devices
 from muster_core.values.errors import EventError
 from muster_core.values.names import canonical_gang
@@ -235,6 +236,50 @@ def needs(
     _check_devices(attribute.name, value, DeviceNeed)
 
 
+def are_all(kind: type[object], values: object) -> bool:
+    """Return whether a value is a tuple of values of exactly one type."""
+    if type(values) is not tuple:
+        return False
+    for value in cast("tuple[object, ...]", values):  # noqa: SIM110 - quicker than a generator
+        if type(value) is not kind:
+            return False
+    return True
+
+
+def are_terms(values: object) -> bool:
+    """Return whether a value is the affinity of an ask."""
+    if type(values) is not tuple:
+        return False
+    for term in cast("tuple[object, ...]", values):  # noqa: SIM110 - quicker than a generator
+        if not are_all(Requirement, term):
+            return False
+    return True
+
+
+# AFFINITY-1
+def some_taints(
+    _: object, attribute: attrs.Attribute[tuple[Taint, ...]], value: tuple[Taint, ...]
+) -> None:
+    """Check that a value is the taints of a node."""
+    _check_tuple(attribute.name, value, Taint)
+
+
+# AFFINITY-3
+def some_tolerations(
+    _: object, attribute: attrs.Attribute[tuple[Toleration, ...]], value: tuple[Toleration, ...]
+) -> None:
+    """Check that a value is the tolerations of an ask."""
+    _check_tuple(attribute.name, value, Toleration)
+
+
+# AFFINITY-5
+def an_affinity(_: object, attribute: attrs.Attribute[Affinity], value: Affinity) -> None:
+    """Check that a value is the affinity of an ask."""
+    _check_tuple(attribute.name, value, tuple)
+    for at, term in enumerate(value):
+        _check_tuple(f"{attribute.name}[{at}]", term, Requirement)
+
+
 # QUANTITY-18
 def some_amounts(event: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
     """Check that a value is an amount of resources, with at least one type above zero."""
@@ -346,6 +391,12 @@ def _check_text(field: str, value: object) -> None:
 def _check_type(field: str, value: object, kind: type[object]) -> None:
     if not isinstance(value, kind):
         _refuse(field, value, f"of the type {kind.__name__}")
+
+
+def _check_tuple(field: str, value: object, kind: type[object]) -> None:
+    _check_type(field, value, tuple)
+    for at, part in enumerate(cast("tuple[object, ...]", value)):
+        _check_type(f"{field}[{at}]", part, kind)
 
 
 def _check_devices(field: str, value: object, kind: type[object]) -> None:

@@ -16,6 +16,7 @@ import attrs
 
 from muster_core.enumerations import quick_members
 from muster_core.gangs import NO_FIELDS, GangFields
+from muster_core.values.affinity import Affinity, Taint, Toleration
 from muster_core.values.configuration import Configuration, Limits
 from muster_core.values.devices import (
     NO_NEEDS,
@@ -40,11 +41,16 @@ from muster_core.values.event_fields import (
     a_name,
     a_text,
     a_users_class,
+    an_affinity,
     an_owned_name,
+    are_all,
+    are_terms,
     needs,
     no_words,
     of_type,
     some_amounts,
+    some_taints,
+    some_tolerations,
     stocks,
     that_define,
     that_members_say,
@@ -87,6 +93,7 @@ class AddNode:
         lease_us: How long a service keeps it without a renewal, or None. No decision depends on
             it: a lease that runs out ends with :class:`RemoveNode`.
         devices: Its devices by type; the capacity does not contain them.
+        taints: Its taints, which keep asks away that do not tolerate them.
     """
 
     node: str = attrs.field(validator=a_name)
@@ -96,6 +103,8 @@ class AddNode:
     # FEED-84
     lease_us: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
     devices: Mapping[str, DeviceStock] = attrs.field(default=NO_STOCKS, validator=stocks)
+    # AFFINITY-1
+    taints: tuple[Taint, ...] = attrs.field(default=(), validator=some_taints)
 
     # DEVICE-4
     @property
@@ -124,6 +133,7 @@ class UpdateNode:
     )
     # RESERVED-1
     reserved: Resources | None = attrs.field(default=None, validator=_optional(written_amounts))
+    taints: tuple[Taint, ...] | None = attrs.field(default=None, validator=_optional(some_taints))
 
 
 @final
@@ -181,6 +191,8 @@ class AddAsk:
         run_limit_us: How long after its bind it is released and gone, or None.
         start_by_us: The instant at which it is gone if it is not bound by then, or None.
         once: Whether each ask is gone after it was bound, whatever takes its node from it.
+        tolerations: The taints that it tolerates.
+        affinity: Terms of which the node must match one, or None if any node will do.
     """
 
     app: str
@@ -203,6 +215,8 @@ class AddAsk:
     start_by_us: int | None = None
     # ONCE-1
     once: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
 
     def __attrs_post_init__(self) -> None:
         """Check the fields.
@@ -218,10 +232,9 @@ class AddAsk:
             and type(ask) is str
             and app
             and ask
-            and "/" not in app
-            and "/" not in ask
+            and "/" not in app + ask
             and type(resources) is Resources
-            and len(resources.amounts) > 0
+            and resources.amounts
             and (priority is None or (type(priority) is int and _LOWEST <= priority <= _HIGHEST))
             and self.count is None
             and (run_us is None or (type(run_us) is int and run_us > 0))
@@ -235,6 +248,8 @@ class AddAsk:
             and self.run_limit_us is None
             and self.start_by_us is None
             and self.once is False
+            and (not self.tolerations or are_all(Toleration, self.tolerations))
+            and (self.affinity is None or are_terms(self.affinity))
         )
         if not is_plain and not attrs.validators.get_disabled():
             for field in attrs.fields(AddAsk):
@@ -285,6 +300,10 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     # TIME-7
     "start_by_us": _optional(NOT_NEGATIVE),
     "once": _comes_once,
+    # AFFINITY-3
+    "tolerations": some_tolerations,
+    # AFFINITY-5
+    "affinity": _optional(an_affinity),
 }
 
 
@@ -421,6 +440,7 @@ class NodeObject:
     capacity: Resources | None = attrs.field(default=None, validator=_optional(written_amounts))
     attributes: Mapping[str, str] = attrs.field(factory=no_words)
     schedulable: bool = True
+    taints: tuple[Taint, ...] = attrs.field(default=(), validator=some_taints)
 
 
 @final

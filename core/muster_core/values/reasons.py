@@ -45,6 +45,8 @@ class Code(StrEnum):
     HELD_BACK = "HeldBack"
     FRAGMENTED = "Fragmented"
     NO_NODE_FITS = "NoNodeFits"
+    NODES_TAINTED = "NodesTainted"
+    AFFINITY_MISMATCH = "AffinityMismatch"
     TOPOLOGY = "Topology"
     PREEMPTION_DELAY = "PreemptionDelay"
     RECLAIM_INSUFFICIENT = "ReclaimInsufficient"
@@ -89,6 +91,8 @@ _ABOUT: Final[Mapping[Code, tuple[str, tuple[str, ...]]]] = {
     Code.HELD_BACK: ("would delay what is reserved for another ask", ("BACKFILL-28",)),
     Code.FRAGMENTED: ("enough is free, but not on one node", ("ORDER-21",)),
     Code.NO_NODE_FITS: ("no node has room now", ("ORDER-21",)),
+    Code.NODES_TAINTED: ("nodes have taints that it does not tolerate", ("AFFINITY-2",)),
+    Code.AFFINITY_MISMATCH: ("nodes do not match its affinity", ("AFFINITY-5",)),
     Code.TOPOLOGY: ("no node with room is where its gang may be", ("TOPOLOGY-4", "TOPOLOGY-6")),
     Code.PREEMPTION_DELAY: ("may preempt after its preemption.delay", ("EVICTION-5",)),
     Code.RECLAIM_INSUFFICIENT: ("evictions would not make enough room", ("EVICTION-26",)),

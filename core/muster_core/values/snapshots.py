@@ -10,6 +10,7 @@ import attrs
 
 from muster_core.enumerations import quick_members
 from muster_core.gangs import GangDefinition
+from muster_core.values.affinity import Taint
 from muster_core.values.application_states import AppState
 from muster_core.values.event_fields import Work
 from muster_core.values.records import MAP
@@ -164,6 +165,7 @@ class NodeSnapshot:
         used: The resources of the asks on it.
         attributes: Its attributes, which selectors of asks name.
         reserved: What others use on it that are no asks.
+        taints: Its taints.
     """
 
     name: str
@@ -173,6 +175,7 @@ class NodeSnapshot:
     attributes: Mapping[str, str] = attrs.field(factory=MAP)
     devices: Mapping[str, DeviceSnapshot] = attrs.field(factory=MAP)
     reserved: Mapping[str, int] = attrs.field(factory=MAP)
+    taints: tuple[Taint, ...] = attrs.field(default=(), kw_only=True)
 
 
 # EXPECT-15

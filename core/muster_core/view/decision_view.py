@@ -519,6 +519,7 @@ def _load_node(facts: NodeFacts) -> Node:
     if facts.devices:
         stocks = {kind: DeviceStock(count, model) for kind, count, model in facts.devices}
         node.devices = NodeDevices(stocks)
+    node.taints = facts.taints
     return node
 
 
@@ -527,4 +528,6 @@ def _node_facts(node: Node) -> NodeFacts:
     stocks = {} if node.devices is None else node.devices.stocks
     devices = tuple((kind, stock.count, stock.model) for kind, stock in stocks.items())
     reserved = tuple(node.reserved.items())
-    return NodeFacts(node.name, capacity, attributes, node.schedulable, devices, reserved)
+    return NodeFacts(
+        node.name, capacity, attributes, node.schedulable, devices, reserved, node.taints
+    )

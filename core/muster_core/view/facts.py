@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import final
 
 from muster_core.structures.shapes import Shape
+from muster_core.values.affinity import Taint
 from muster_core.values.application_states import AppState
 from muster_core.values.configuration import TypicalAsk
 from muster_core.values.devices import DeviceNeeds
@@ -31,6 +32,7 @@ class NodeFacts:
     schedulable: bool
     devices: tuple[tuple[str, int, str | None], ...] = ()
     reserved: tuple[tuple[str, int], ...] = ()
+    taints: tuple[Taint, ...] = ()
 
 
 CompletionFacts = tuple[int, int, int, str]

@@ -41,6 +41,8 @@ def _ask(app: str, ask: str, vcore: float, more: str = "") -> str:
     return f"- {{op: add_ask, app: {app}, ask: {ask}, resources: {{vcore: {vcore}}}{more}}}\n"
 
 
+_ZONE: Final = "{key: zone, operator: In, values: [b]}"
+
 CASES: Final[dict[str, Case]] = {
     "too large for any node": Case(
         _NODE + _app("a") + _ask("a", "x", 6), "a/x", "NeverFits", ("capacity", "node")
@@ -95,6 +97,32 @@ CASES: Final[dict[str, Case]] = {
         "a/x",
         "NeverFits",
         ("attributes", "node"),
+    ),
+    # AFFINITY-15
+    "a taint that it does not tolerate": Case(
+        "- {op: add_node, node: n1, capacity: {vcore: 4}, taints: [{key: k, effect: NoSchedule}]}\n"
+        + _app("a")
+        + _ask("a", "x", 1),
+        "a/x",
+        "NeverFits",
+        ("toleration", "node"),
+    ),
+    "an affinity that no node matches": Case(
+        "- {op: add_node, node: n1, capacity: {vcore: 4}, attributes: {zone: b}}\n"
+        + _app("a")
+        + _ask("a", "x", 1, f", affinity: [[{_ZONE}, {{key: disk, operator: Exists}}]]"),
+        "a/x",
+        "NeverFits",
+        ("affinity", "attributes", "node"),
+    ),
+    "the members of a gang are choosy": Case(
+        "- {op: add_node, node: n1, capacity: {vcore: 4}, attributes: {zone: a}}\n"
+        "- {op: add_gang, gang: g, min_member: 2}\n"
+        + _app("a")
+        + _ask("a", "x", 1, f", gang: g, count: 2, affinity: [[{_ZONE}]]"),
+        "a/x-0",
+        "NeverFits",
+        ("affinity", "attributes", "node"),
     ),
     "the node is not there": Case(
         _NODE + _app("a") + _ask("a", "x", 1, ", node: n7"), "a/x", "NeverFits", ("node",)

@@ -201,6 +201,20 @@ def test_a_node_that_comes_has_what_the_selector_asks_for() -> None:
     ]
 
 
+# AFFINITY-15
+def test_the_requirement_is_named_that_is_left_out() -> None:
+    again = "the ask is withdrawn and submitted again, and counts as created then"
+
+    assert f"toleration of k:NoSchedule: {again}" in told("a taint that it does not tolerate")
+    assert f"an affinity without disk Exists: {again}" in told("an affinity that no node matches")
+    assert "give node n1 the attributes that it requires: disk=true" in told(
+        "an affinity that no node matches"
+    )
+    assert f"no affinity: {again.replace('the ask is', 'it and its gang are')}" in told(
+        "the members of a gang are choosy"
+    )
+
+
 def test_a_delay_is_written_with_its_unit() -> None:
     assert "preemption.delay: 11s for root.q" in told("it may not preempt yet, for 11 s")
 

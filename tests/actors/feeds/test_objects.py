@@ -38,6 +38,7 @@ from muster_core.events import (
 )
 from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
+from muster_core.values.affinity import Taint, TaintEffect
 from tests.actors.feeds.helpers import content, items, refusal
 
 KOORDINATOR = "gang.scheduling.koordinator.sh"
@@ -125,7 +126,12 @@ def test_a_pod_group_is_named_by_its_namespace(namespace: str | None, gang: str)
     [
         ({}, NodeObject("x")),
         ({"spec": {"unschedulable": None}, "status": None}, NodeObject("x")),
-        ({"spec": {"unschedulable": True, "taints": 5}}, NodeObject("x", schedulable=False)),
+        ({"spec": {"unschedulable": True}}, NodeObject("x", schedulable=False)),
+        ({"spec": {"taints": None}}, NodeObject("x")),
+        (
+            {"spec": {"taints": [{"key": "k", "value": 5, "effect": "NoExecute", "x": 5}]}},
+            NodeObject("x", taints=(Taint("k", TaintEffect.NO_EXECUTE, "5"),)),
+        ),
         ({"spec": {"unschedulable": False}}, NodeObject("x")),
         ({"status": {"capacity": {"cpu": "1"}}}, NodeObject("x", CORE)),
         ({"status": {"allocatable": {"cpu": 1}, "capacity": {"cpu": 2}}}, NodeObject("x", CORE)),
@@ -363,7 +369,7 @@ FEED = """
           name: 010
           labels: {a: true, b: 3, c: 1.50, d: off}
           annotations: {e: true}
-        spec: {unschedulable: yes, taints: [{key: off, value: 010}]}
+        spec: {unschedulable: yes, taints: [{key: off, value: 010, effect: NoSchedule}]}
         status: {capacity: {cpu: 010, memory: 1.50Gi, pods: 1e3}}
       - kind: Pod
         metadata:
@@ -429,7 +435,7 @@ def test_what_the_fields_make_of_plain_texts() -> None:
                     "labels": {"a": "true", "b": "3", "c": "1.50", "d": "off"},
                     "annotations": {"e": "true"},
                 },
-                "spec": {"unschedulable": True, "taints": [{"key": "off", "value": 10}]},
+                "spec": {"unschedulable": True, "taints": [{"key": "off", "value": "010", "effect": "NoSchedule"}]},
                 "status": {"capacity": {"cpu": "010", "memory": "1.50Gi", "pods": "1e3"}},
             },
             {

@@ -395,13 +395,14 @@ def test_a_feed_that_is_a_file(tmp_path: Path) -> None:
 
 SPEC = {
     "configure": "config? file? partition?",
-    "add_node": "node capacity attributes? schedulable? devices? lease?",
-    "update_node": "node capacity? attributes? schedulable? devices?",
+    "add_node": "node capacity attributes? schedulable? devices? taints? lease?",
+    "update_node": "node capacity? attributes? schedulable? devices? taints?",
     "remove_node": "node",
     "add_app": "app queue? user? groups? tags?",
     "remove_app": "app",
     "add_ask": "app ask resources devices? priority? priority_class? count? gang? annotations? node?"
-    " selector? run_for? estimate? run_limit? start_by? retries? command? env? workdir?",
+    " selector? tolerations? affinity? run_for? estimate? run_limit? start_by? retries? command?"
+    " env? workdir?",
     "remove_ask": "app ask",
     "release": "app ask outcome? message? exit_status? signal? cpu_time? max_memory?",
     "add_gang": "gang min_member total? mode? wait_time? groups? topology? user?",

@@ -19,6 +19,7 @@ from muster.feeds._manifests import POD, POD_NAME, name_of_pod, pod
 from muster_core.events import AddAsk, ObjectKind, ObjectName, PodObject
 from muster_core.gangs import NO_FIELDS, GangFields, GangMode
 from muster_core.resources import Resources
+from muster_core.values.affinity import Operator, Requirement, Toleration
 from tests.actors.feeds.helpers import content, items, refusal
 
 KOORDINATOR = "gang.scheduling.koordinator.sh"
@@ -90,12 +91,41 @@ def test_what_else_the_ask_has() -> None:
                 "nodeSelector": {"zone": "b", "ssd": True},
                 "nodeName": "n1",
                 "tolerations": [{"key": 5}],
+                "affinity": {
+                    "podAffinity": 5,
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [
+                                {
+                                    "matchFields": [
+                                        {
+                                            "key": "metadata.name",
+                                            "operator": "NotIn",
+                                            "values": ["n2"],
+                                        }
+                                    ],
+                                    "matchExpressions": [
+                                        {"key": "zone", "operator": "In", "values": ["a", True]}
+                                    ],
+                                },
+                                {},
+                            ]
+                        }
+                    },
+                },
             }
         )
     )
 
     assert found.node == "n1"
-    assert found.ask == AddAsk("a", "p", CORE, 7, "high", selector={"zone": "b", "ssd": "true"})
+    zone = Requirement("zone", Operator.IN, ("a", "true"))
+    name = Requirement("metadata.name", Operator.NOT_IN, ("n2",))
+    assert found.ask == AddAsk(
+        *("a", "p", CORE, 7, "high"),
+        selector={"zone": "b", "ssd": "true"},
+        tolerations=(Toleration("5"),),
+        affinity=((zone, name), ()),
+    )
 
 
 def test_empty_texts_say_nothing() -> None:
@@ -311,7 +341,7 @@ def test_one_that_goes_belongs_to_an_application() -> None:
 
 def test_the_ask_has_every_attribute_that_a_pod_can_give() -> None:
     given = {"app", "ask", "resources", "priority", "priority_class", "selector", "gang", "says"}
-    given |= {"estimate_us"}
+    given |= {"estimate_us", "tolerations", "affinity"}
 
     assert {attribute.name for attribute in attrs.fields(AddAsk)} - given == {
         "timed_out", "count", "node", "run_for_us", "retries", "work", "devices",

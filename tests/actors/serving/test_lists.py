@@ -57,16 +57,22 @@ def ask(app: str, name: str, vcore: float = 1, **more: object) -> dict[str, obje
 
 
 RING: dict[str, object] = {"spread": "zone", "max": 2}
+SOFT = {"key": "old", "value": "yes", "effect": "PreferNoSchedule"}
 EVENTS: tuple[dict[str, object], ...] = (
     {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}, "attributes": {"disk": "ssd"}},
-    {"op": "add_node", "node": "n2", "capacity": {"vcore": 8}},
+    {"op": "add_node", "node": "n2", "capacity": {"vcore": 8}, "taints": [SOFT]},
     {"op": "add_app", "app": "shop", "queue": "root.prod.web", "user": "ann", "groups": ["g"]},
     {"op": "add_app", "app": "job", "queue": "root.prod.jobs", "user": "bob"},
     {"op": "add_app", "app": "test", "queue": "root.dev", "user": "ann", "tags": {"k": "v"}},
     ask("shop", "web", count=6),
     ask("job", "big", 100),
     ask("job", "small", 2, run_for="10h", command=["sleep", "1"], env={"A": "b"}, workdir="/x"),
-    ask("test", "choosy", 9, selector={"disk": "ssd"}),
+    ask(
+        *("test", "choosy", 9),
+        selector={"disk": "ssd"},
+        tolerations=[{"key": "old", "operator": "Exists"}],
+        affinity=[[{"key": "zone", "operator": "In", "values": ["b", "a"]}], []],
+    ),
     ask("test", "member", 1, gang="ring"),
     {"op": "add_gang", "gang": "ring", "min_member": 2, "wait_time": "2h", "topology": RING},
     ask("test", "flaky", 1, retries=3),
@@ -122,6 +128,10 @@ def test_asks_have_what_is_known_of_them(here: Here) -> None:
     assert flaky["node"] is flaky["taken"] is flaky["bound"] is None
     choosy = here.get("/api/v1/asks/test/choosy")["item"]
     assert choosy["selector"] == {"disk": "ssd"}
+    assert choosy["tolerations"] == [{"key": "old", "operator": "Exists"}]
+    one_of = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+    assert choosy["affinity"] == [[], [one_of]], "in an order of its own"
+    assert (flaky["tolerations"], flaky["affinity"]) == ([], None)
 
 
 def test_applications_have_what_is_known_of_them(here: Here) -> None:
@@ -173,6 +183,7 @@ def test_nodes_say_what_stands_on_them(here: Here) -> None:
     assert [node["node"] for node in nodes] == ["n1", "n2"]
     assert sum(node["count"] for node in nodes) == 5
     assert nodes[0]["attributes"] == {"disk": "ssd"}
+    assert [node["taints"] for node in nodes] == [[], [SOFT]]
     for node in nodes:
         assert node["available"] == {"vcore": 8000 - node["used"].get("vcore", 0)}
         assert node["utilisation"] == pytest.approx(node["used"].get("vcore", 0) / 8000)

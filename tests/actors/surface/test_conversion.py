@@ -33,6 +33,14 @@ from muster_core.events import (
 )
 from muster_core.gangs import GangFields, GangMode
 from muster_core.resources import Resources
+from muster_core.values.affinity import (
+    Operator,
+    Requirement,
+    Taint,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+)
 from tests.actors.service import Notes, service
 
 ONE: Final = {"vcore": 1}
@@ -66,6 +74,11 @@ METHODS: Final[list[tuple[Say, Event]]] = [
         lambda s: s.add_node("m", ONE, attributes={"disk": "ssd"}, schedulable=False),
         AddNode("m", CORE, {"disk": "ssd"}, schedulable=False),
     ),
+    (
+        lambda s: s.add_node("m", ONE, taints=[{"key": "k", "effect": "NoSchedule"}]),
+        AddNode("m", CORE, taints=(Taint("k", TaintEffect.NO_SCHEDULE),)),
+    ),
+    (lambda s: s.update_node("n", taints=()), UpdateNode("n", taints=())),
     (lambda s: s.update_node("n"), UpdateNode("n")),
     (
         lambda s: s.update_node("n", capacity=ONE, attributes={}, schedulable=False),
@@ -111,6 +124,8 @@ ASKING: Final[dict[str, Any]] = {
     "annotations": {"unrelated": "x"},
     "node": "n",
     "selector": {"disk": "ssd"},
+    "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute"}],
+    "affinity": [[{"key": "zone", "operator": "In", "values": ("a", "b")}], []],
     "run_for": "1m30s",
 }
 
@@ -124,6 +139,8 @@ async def test_every_argument_of_an_ask(by_app: bool) -> None:
         priority=7,
         node="n",
         selector={"disk": "ssd"},
+        tolerations=(Toleration("k", TolerationOperator.EXISTS, effect=TaintEffect.NO_EXECUTE),),
+        affinity=((Requirement("zone", Operator.IN, ("a", "b")),), ()),
         run_for_us=90_000_000,
         gang="default/g",
     )

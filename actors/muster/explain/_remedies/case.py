@@ -28,6 +28,7 @@ from muster_core.owners.asks import Ask, FailedBinds
 from muster_core.reasons import Explanation
 from muster_core.snapshots import AskPlace, GangSnapshot, Snapshot
 from muster_core.structures.amounts import add_to
+from muster_core.values.affinity import admits, repelling
 from muster_core.view.gangs import ViewGang
 from muster_core.view.reasons.shortfalls import amount as amount_text, listed
 from muster_core.view.tree.queue import ViewQueue
@@ -62,6 +63,8 @@ class RemedyKind(StrEnum):
     SCHEDULABLE = "schedulable"
     ATTRIBUTES = "attributes"
     RESERVED = "reserved"
+    TOLERATION = "toleration"
+    AFFINITY = "affinity"
     CAPACITY = "capacity"
     NODE = "node"
     COMBINED = "combined"
@@ -416,8 +419,37 @@ class Case:
         """
         if self.event.node not in {None, node.name}:
             return False
-        wanted = self.event.selector.items() if attributes else ()
-        return all(node.attributes.get(key) == value for key, value in wanted)
+        if node.taints and repelling(node.taints, self.event.tolerations):
+            return False
+        return not attributes or self._has_attributes(node.name, node.attributes)
+
+    def _has_attributes(self, name: str, attributes: Mapping[str, str]) -> bool:
+        affinity = self.event.affinity
+        if affinity is not None and not admits(affinity, name, attributes):
+            return False
+        return all(attributes.get(key) == value for key, value in self.event.selector.items())
+
+    def required_attributes(self, name: str, attributes: Mapping[str, str]) -> dict[str, str]:
+        """Return the attributes that the selector requires, and those that the affinity lacks.
+
+        Of an affinity it is what the first term lacks that becomes true by more attributes.
+
+        Args:
+            name: The name of a node.
+            attributes: The attributes of the node.
+        """
+        selected = dict(self.event.selector)
+        if self.event.affinity is None:
+            return selected
+        for term in ((), *self.event.affinity):
+            more = dict(selected)
+            for one in term:
+                value = one.value_for(name, {**attributes, **more})
+                if value is not None:
+                    more[one.key] = value
+            if self._has_attributes(name, {**attributes, **more}):
+                return more
+        return selected
 
     def lack(self, node: Node) -> dict[str, int]:
         """Return the resources that a node lacks to hold the ask; empty if it has room."""

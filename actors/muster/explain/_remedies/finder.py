@@ -39,6 +39,7 @@ from muster.explain._remedies.nodes import (
     room_text,
 )
 from muster.explain._remedies.orders import ask_remedies, order_remedies
+from muster.explain._remedies.places import place_remedies
 from muster.explain._remedies.trials import QueueChange, Trials, configure, evicted_in, node_of
 from muster.feeds._kinds import EventFields
 from muster.feeds._operations import write
@@ -403,6 +404,7 @@ def _changes(case: Case, first: Iterable[Remedy] = ()) -> Iterator[Remedy]:
         quota_remedies(case),
         user_limit_remedies(case),
         gang_remedies(case),
+        place_remedies(case),
         node_remedies(case),
     ):
         # With few enough members a gang starts nearly anywhere: that does not say what it lacks.

@@ -58,12 +58,12 @@ def _first(
     kind: RemedyKind,
     nodes: Sequence[Node],
     change: Callable[[Node], EventFields],
-    how: str,
+    how: Callable[[Node], str],
 ) -> Iterator[Remedy]:
     """Try the same change on several nodes, until it has worked on a few."""
     found = 0
     for node in nodes[:_TRIED]:
-        remedy = case.remedy(kind, how.format(node.name), [change(node)])
+        remedy = case.remedy(kind, how(node), [change(node)])
         if remedy is not None:
             yield remedy
             found += 1
@@ -77,12 +77,13 @@ def _open(case: Case) -> Iterator[Remedy]:
     def change(node: Node) -> EventFields:
         return {"op": "update_node", "node": node.name, "schedulable": True}
 
-    text = "make node {} schedulable again"
+    def text(node: Node) -> str:
+        return f"make node {node.name} schedulable again"
+
     yield from _first(case, RemedyKind.SCHEDULABLE, case.by_lack(closed), change, text)
 
 
 def _relabel(case: Case) -> Iterator[Remedy]:
-    selector = case.event.selector
     others = [
         node
         for node in _all(case)
@@ -93,16 +94,16 @@ def _relabel(case: Case) -> Iterator[Remedy]:
     ]
 
     def change(node: Node) -> EventFields:
-        attributes: EventFields = {**node.attributes, **selector}
+        attributes: EventFields = {**node.attributes, **_required(case, node)}
         return {"op": "update_node", "node": node.name, "attributes": attributes}
 
-    text = f"give node {{}} the attributes that the selector requires: {_safe(_required_attributes(case))}"
+    def text(node: Node) -> str:
+        whose = "the selector requires" if case.event.affinity is None else "it requires"
+        return (
+            f"give node {node.name} the attributes that {whose}: {_in_words(_required(case, node))}"
+        )
+
     yield from _first(case, RemedyKind.ATTRIBUTES, others, change, text)
-
-
-def _safe(text: str) -> str:
-    """Escape a text for ``format``."""
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 # RESERVED-2, RESERVED-7
@@ -177,7 +178,7 @@ def more_room(case: Case, node: Node, room: Mapping[str, int]) -> EventFields:
     if capacity != node.capacity:
         written["capacity"] = write_amounts(without_devices(capacity))
     if not case.matches(node):
-        written["attributes"] = {**node.attributes, **case.event.selector}
+        written["attributes"] = {**node.attributes, **_required(case, node)}
     if not node.schedulable:
         written["schedulable"] = True
     return written
@@ -202,15 +203,18 @@ def room_text(case: Case, node: Node, room: Mapping[str, int]) -> str:
         if amount != node.capacity.get(name, 0)
     ]
     if not case.matches(node):
-        parts.append(f"node {node.name} with {_required_attributes(case)}")
+        parts.append(f"node {node.name} with {_in_words(_required(case, node))}")
     if not node.schedulable:
         parts.append(f"node {node.name} becomes schedulable again")
     return ", and ".join(parts)
 
 
-def _required_attributes(case: Case) -> str:
-    """Return the attributes that the selector requires."""
-    return ", ".join(f"{key}={value}" for key, value in case.event.selector.items())
+def _required(case: Case, node: Node) -> dict[str, str]:
+    return case.required_attributes(node.name, node.attributes)
+
+
+def _in_words(attributes: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in attributes.items())
 
 
 # OUTLOOK-33
@@ -222,10 +226,12 @@ class NewNode:
     Attributes:
         like: The name of the node that it is like; None if none is large enough for the ask.
         event: The event that adds the first of them.
+        required: Those of its attributes that the ask requires.
     """
 
     like: str | None
     event: AddNode
+    required: Mapping[str, str]
 
     def events(self, case: Case, count: int) -> list[EventFields]:
         """Return the events that add so many."""
@@ -241,8 +247,7 @@ class NewNode:
     def text(self, case: Case, count: int) -> str:
         """Return in words what is added."""
         sizes = [amounts_in_words({name: amount}) for name, amount in self.event.room.items()]
-        if self.like is None or case.event.selector:
-            sizes += [f"{key}={value}" for key, value in case.event.selector.items()]
+        sizes += [f"{key}={value}" for key, value in self.required.items()]
         each = "with" if count == 1 else "each with"
         has = f"{'' if self.like is None else f'like {self.like}, '}{each} {listed(sizes)}"
         if case.event.node is not None:
@@ -259,21 +264,25 @@ def new_nodes(case: Case) -> list[NewNode]:
     counts: dict[tuple[object, ...], list[Node]] = {}
     for node in case.machine.view.nodes.in_order():
         stocks = NO_STOCKS if node.devices is None else node.devices.stocks
-        models = attrs.evolve(ask.shape, selector=(), node=None)
+        models = attrs.evolve(ask.shape, selector=(), node=None, affinity=None)
         if ask.resources.fits_in(node.capacity) and models.matches(node.name, {}, stocks):
             key = (tuple(sorted(node.capacity.items())), tuple(stocks.items()))
             counts.setdefault(key, []).append(node)
     if not counts:
         devices = _devices(case)
         capacity = Resources(without_devices(case.event.wanted))
-        return [NewNode(None, AddNode(name, capacity, case.event.selector, devices=devices))]
+        required = case.required_attributes(name, {})
+        event = AddNode(name, capacity, required, devices=devices)
+        return [NewNode(None, event, required)]
     found: list[NewNode] = []
     for some in sorted(counts.values(), key=len, reverse=True)[:_KINDS]:
         node = next((one for one in some if case.matches(one)), some[0])
         capacity = Resources(without_devices(node.capacity))
         stocks = NO_STOCKS if node.devices is None else node.devices.stocks
-        attributes = {**node.attributes, **case.event.selector}
-        found.append(NewNode(node.name, AddNode(name, capacity, attributes, devices=stocks)))
+        required = case.required_attributes(name, node.attributes)
+        attributes = {**node.attributes, **required}
+        event = AddNode(name, capacity, attributes, devices=stocks)
+        found.append(NewNode(node.name, event, required))
     return found
 
 

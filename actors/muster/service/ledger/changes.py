@@ -207,6 +207,7 @@ class EventChanges:
             capacity=before.capacity if event.capacity is None else event.capacity,
             attributes=before.attributes if event.attributes is None else event.attributes,
             schedulable=before.schedulable if event.schedulable is None else event.schedulable,
+            taints=before.taints if event.taints is None else event.taints,
         )
         if isinstance(event, events.UpdateNode) and event.devices is not None:
             entry.event = after = attrs.evolve(after, devices=event.devices)
@@ -233,9 +234,9 @@ class EventChanges:
                     self._update_node(content, at_us)
                 elif content.capacity is not None:
                     node, labels = content.node, content.attributes
-                    self._add_node(
-                        events.AddNode(node, content.capacity, labels, content.schedulable), at_us
-                    )
+                    is_open, taints = content.schedulable, content.taints
+                    added = events.AddNode(node, content.capacity, labels, is_open, taints=taints)
+                    self._add_node(added, at_us)
             case events.QueueObject():
                 self._book.queues_changed = True
             case events.AddGang() | events.AddPriorityClass():

@@ -169,6 +169,8 @@ def _ask(app: str, ask: Ask) -> AskEntry:
         priority=ask.priority,
         node=ask.shape.node,
         selector=dict(ask.shape.selector),
+        tolerations=ask.shape.tolerations,
+        affinity=ask.shape.affinity,
         run_for_us=ask.run_for_us,
         gang=ask.gang,
         retries=ask.retries,
@@ -184,7 +186,9 @@ def _ask(app: str, ask: Ask) -> AskEntry:
 def _node(node: Node) -> AddNode:
     capacity, labels = Resources(without_devices(node.capacity)), dict(node.attributes)
     stocks = {} if node.devices is None else node.devices.stocks
-    return AddNode(node.name, capacity, labels, node.schedulable, devices=stocks)
+    return AddNode(
+        node.name, capacity, labels, node.schedulable, devices=stocks, taints=node.taints
+    )
 
 
 MOST: Final = 500

@@ -34,6 +34,7 @@ from muster.service.queries.reader import ReadContext, cursor
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.affinity import terms_in_words
 
 _LIMIT: Final = 50
 """How many asks a page shows."""
@@ -182,6 +183,7 @@ def _read(page: PageRequest, app_name: str, name: str, context: ReadContext) -> 
     explanation = yield from context.machine.explain_fully(app_name, name)
     cancel = _cancel(row)
     refused = refusal_of(page, context, cancel)
+    shape = row.ask.shape
     return {
         "item": row_of(_ASK_COLUMNS, row),
         "instants": _instants(row, page.moment.now_us()),
@@ -193,6 +195,8 @@ def _read(page: PageRequest, app_name: str, name: str, context: ReadContext) -> 
         "refused": refused,
         "outlook": None if explanation is None else explanation.outlook,
         "passed": row.passed(),
+        "tolerations": list(map(str, shape.tolerations)),
+        "affinity": None if shape.affinity is None else terms_in_words(shape.affinity),
     }
 
 

@@ -350,6 +350,7 @@ def read_node_page(context: ReadContext, name: str, behind: tuple[int, int] | No
         "said": row_of(_OF_NODE, row),
         "parts": parts_of(row.node),
         "devices": devices,
+        "taints": list(map(str, row.node.taints)),
         "came_us": row.came_us(),
         "lease_us": None if entry is None else entry.event.lease_us,
         "reserved": reserved,

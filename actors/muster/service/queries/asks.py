@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
+from muster.feeds._affinity import AFFINITY, TOLERATIONS
 from muster.figures.usage import in_seconds as area_in_seconds
 from muster.service.endpoints.schemas import (
     DEVICES,
@@ -17,6 +18,7 @@ from muster.service.endpoints.schemas import (
     Column,
     Table,
     amounts,
+    array,
     flag,
     in_seconds,
     instant,
@@ -37,6 +39,7 @@ from muster_core.owners.asks import Allocation, Ask
 from muster_core.reasons import Code, Passed, PendingReason
 from muster_core.snapshots import AskPlace, ReservationSnapshot
 from muster_core.structures.steps import Steps
+from muster_core.values.affinity import Operator, TaintEffect, TolerationOperator
 from muster_core.values.event_fields import Work
 from muster_core.view.tree.application import ViewApp
 
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from muster.service.state import Service
+
+
 _NOTHING: Final = Work()
 
 
@@ -204,6 +209,25 @@ ASKS: Final = Table[AskRow](
     instant("bound", "when it was bound there, in seconds", AskRow.bound_us),
     maybe_text("required_node", "the only node on which it may run", lambda a: a.ask.shape.node),
     words("selector", "the attributes that its node must have", lambda a: a.ask.shape.selector),
+    Column(
+        "tolerations",
+        array(
+            shape(
+                key=TEXT,
+                operator=word(TolerationOperator),
+                value=TEXT,
+                effect=word(TaintEffect),
+            )
+        ),
+        "the taints of nodes that it tolerates",
+        lambda a: TOLERATIONS.write(a.ask.shape.tolerations),
+    ),
+    Column(
+        "affinity",
+        maybe(array(array(shape(key=TEXT, operator=word(Operator), values=TEXTS)))),
+        "the terms of which its node must match one; null for any node",
+        lambda a: None if a.ask.shape.affinity is None else AFFINITY.write(a.ask.shape.affinity),
+    ),
     instant(
         "run_for",
         "how long after its bind it completes by itself, in seconds",

@@ -6,6 +6,7 @@ from typing import Final, final
 
 import attrs
 
+from muster.feeds._affinity import TAINTS
 from muster.service.endpoints.schemas import (
     RATIO,
     SECONDS,
@@ -24,12 +25,14 @@ from muster.service.endpoints.schemas import (
     row_of,
     shape,
     text,
+    word,
     words,
 )
 from muster.service.queries.asks import ASKS, AskRow, place_of_ask, row_of_ask
 from muster.service.queries.reader import ReadContext
 from muster_core.nodes.node import Node
 from muster_core.snapshots import ReservationSnapshot
+from muster_core.values.affinity import TaintEffect
 
 _OF_AN_ASK: Final = ASKS.picked(
     ("app", "ask", "queue", "place", "priority", "resources", "devices", "gang", "taken", "bound"),
@@ -147,6 +150,12 @@ NODES: Final = Table[NodeRow](
     flag("schedulable", "whether asks may be placed on it", lambda n: n.node.schedulable),
     flag("kept", "whether a node service keeps it from other asks", lambda n: n.node.kept),
     words("attributes", "its attributes", lambda n: n.node.attributes),
+    Column(
+        "taints",
+        array(shape(key=TEXT, value=TEXT, effect=word(TaintEffect))),
+        "its taints",
+        lambda n: TAINTS.write(n.node.taints),
+    ),
     number("count", "how many asks stand on it", lambda n: len(n.node.held)),
     amounts("queues", "how many asks of each queue stand on it, by path", NodeRow.queues),
     instant("came", "when it was added, in seconds", NodeRow.came_us),

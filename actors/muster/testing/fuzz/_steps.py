@@ -51,6 +51,26 @@ class Choices:
 S: Final = 1_000_000
 NODES: Final = ("n0", "n1", "n2", "n3")
 GANGS: Final = ("default/g0", "default/g1", "other/g0")
+_TAINTS: Final[tuple[Sequence[Mapping[str, Any]] | None, ...]] = (
+    *(None,) * 8,
+    (),
+    (),
+    ({"key": "k", "effect": "NoSchedule"},),
+    ({"key": "k", "value": "v", "effect": "NoExecute"},),
+    ({"key": "l", "effect": "PreferNoSchedule"},),
+)
+_TOLERATIONS: Final[tuple[Sequence[Mapping[str, Any]] | None, ...]] = (
+    *(None,) * 5,
+    ({"key": "k"},),
+    ({"key": "k", "operator": "Exists", "effect": "NoExecute"}, {"key": "l", "value": "v"}),
+    ({"operator": "Exists"},),
+)
+_AFFINITIES: Final[tuple[Sequence[Sequence[Mapping[str, Any]]] | None, ...]] = (
+    *(None,) * 12,
+    (({"key": "zone", "operator": "In", "values": ("x", "y")},),),
+    (({"key": "zone", "operator": "DoesNotExist"},), ()),
+    (({"key": "metadata.name", "operator": "NotIn", "values": ("n0",)},),),
+)
 _AMOUNTS: Final[tuple[Mapping[str, Any], ...]] = (
     {"vcore": 1},
     {"vcore": 1},
@@ -251,6 +271,7 @@ class Moves:
             node=_node(choices),
             capacity=choices.of(_CAPACITIES),
             attributes=choices.of((None, None, {"zone": "x"})),
+            taints=choices.of(_TAINTS),
         )
 
     def _update_node(self, choices: Choices) -> Step:
@@ -261,6 +282,7 @@ class Moves:
             capacity=choices.of((None, None, *_CAPACITIES)),
             schedulable=choices.of((None, True, False)),
             reserved=choices.of((None, {}, *_RESERVED)),
+            taints=choices.of(_TAINTS),
         )
 
     def _add_app(self, choices: Choices) -> Step:
@@ -299,6 +321,8 @@ class Moves:
             "priority": choices.of(self._priorities),
             "node": choices.of((None,) * 14 + NODES[:2]),
             "selector": {"zone": "x"} if choices.one_in(12) else None,
+            "tolerations": choices.of(_TOLERATIONS),
+            "affinity": choices.of(_AFFINITIES),
             "run_for": choices.of(_RUN_FOR),
             "retries": choices.of(_RETRIES),
             "run_limit": choices.of(_RUN_LIMITS),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, final
 
 from muster_core.owners.asks import Ask
+from muster_core.values.affinity import terms_in_words
 from muster_core.values.reasons import Code, Fact, PendingReason, Reserved
 from muster_core.values.resources import Resources
 from muster_core.view.gangs import CycleFailure, ViewGang, ViewGroup, topology_of
@@ -340,7 +341,8 @@ def _in_order(state: ViewState, needs: Iterable[Need]) -> list[Need]:
 
     def shape_of(need: Need) -> tuple[object, ...]:
         shape = state.shapes.shapes[need[1]]
-        return tuple(shape.resources.items()), shape.selector, shape.node or ""
+        chosen = [str(one) for one in shape.tolerations], terms_in_words(shape.affinity or ())
+        return tuple(shape.resources.items()), shape.selector, shape.node or "", chosen
 
     in_order = sorted(needs, key=shape_of, reverse=True)
     return sorted(in_order, key=lambda need: 0 if need[0] is None else need[0].key)

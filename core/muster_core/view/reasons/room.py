@@ -16,7 +16,8 @@ from muster_core.gangs import TopologyRule
 from muster_core.nodes.node import Node
 from muster_core.owners.asks import Ask
 from muster_core.structures.amounts import add_to, take_from
-from muster_core.structures.shapes import Shape
+from muster_core.structures.shapes import Exclusion, Shape
+from muster_core.values.affinity import repelling, terms_in_words
 from muster_core.values.reasons import Code, Fact, PendingReason
 from muster_core.values.records import MAP
 from muster_core.view.gangs import Member, TopologyState, topology_state_of
@@ -34,7 +35,10 @@ class NodeSurvey:
 
     Attributes:
         nodes: How many nodes exist.
-        unmatched: How many do not match the shape's selector or required node.
+        unmatched: How many do not match the shape's selector, models or required node.
+        averse: How many of the others do not match its affinity.
+        tainted: How many of the rest have a taint that it does not tolerate.
+        taints: How many of these have each such taint.
         unschedulable: How many match and are not schedulable.
         large: How many match and have the capacity, if they were empty.
         kept: How many match and are schedulable, but are kept for node services.
@@ -51,12 +55,15 @@ class NodeSurvey:
 
     nodes: int = 0
     unmatched: int = 0
+    averse: int = 0
+    tainted: int = 0
     unschedulable: int = 0
     kept: int = 0
     large: int = 0
     fitting: int = 0
     lacking: dict[tuple[str, ...], int] = attrs.field(factory=MAP)
     if_unreserved: int = 0
+    taints: dict[str, int] = attrs.field(factory=MAP)
     largest: dict[str, int] = attrs.field(factory=MAP)
     free: dict[str, int] = attrs.field(factory=MAP)
     closed: str | None = None
@@ -65,8 +72,9 @@ class NodeSurvey:
     def look_at(self, node: Node, shape: Shape, *, service: bool) -> None:
         """Count a node."""
         self.nodes += 1
-        if not node.may_take(shape):
-            self.unmatched += 1
+        exclusion = node.exclusion(shape)
+        if exclusion is not None:
+            self._exclude(node, shape, exclusion)
             return
         wanted, capacity = shape.resources, node.capacity
         self.large += wanted.fits_in(capacity)
@@ -100,6 +108,23 @@ class NodeSurvey:
         distance = max(number / wanted[kind] for kind, number in lacks.items())
         if self.closest is None or (distance, node.name) < self.closest[:2]:
             self.closest = (distance, node.name, lacks)
+
+    # AFFINITY-14
+    def _exclude(self, node: Node, shape: Shape, exclusion: Exclusion) -> None:
+        match exclusion:
+            case Exclusion.UNMATCHED:
+                self.unmatched += 1
+            case Exclusion.AFFINITY:
+                self.averse += 1
+            case Exclusion.TAINTS:
+                self.tainted += 1
+                for taint in dict.fromkeys(map(str, repelling(node.taints, shape.tolerations))):
+                    self.taints[taint] = self.taints.get(taint, 0) + 1
+
+    @property
+    def excluded(self) -> int:
+        """How many do not match the shape, whatever the cause."""
+        return self.unmatched + self.averse + self.tainted
 
     def _look_at_kept(self, node: Node, shape: Shape) -> None:
         self.kept += 1
@@ -158,6 +183,7 @@ def never_fits(
     if not seen.large:
         parts.append(_no_node(ask.shape, seen, nodes))
         facts["nodes"], facts["unmatched"] = seen.nodes, seen.unmatched
+        facts |= _causes(seen)
         facts["largest"] = dict(seen.largest)
     return PendingReason(Code.NEVER_FITS, "; ".join(parts), facts) if parts else None
 
@@ -170,13 +196,22 @@ def _no_node(shape: Shape, seen: NodeSurvey, nodes: Mapping[str, Node]) -> str:
     if shape.node is not None and shape.node not in nodes:
         return f"it requires node {shape.node}, which is unknown"
     models = _models(shape)
-    if seen.nodes == seen.unmatched and shape.node is not None:
+    affinity = terms_in_words(shape.affinity) if seen.averse and shape.affinity is not None else ""
+    taints = _taints(seen)
+    if seen.nodes == seen.excluded and shape.node is not None:
         parts = [f"does not match its selector {selector}"] if selector else []
         parts += [f"does not have {models}"] if models else []
+        # Of the only node that counts the cause is known.
+        if affinity:
+            parts = [f"does not match its affinity {affinity}"]
+        elif taints:
+            parts = [f"has a taint that it does not tolerate: {taints}"]
         return f"it requires node {shape.node}, which {' or '.join(parts)}"
-    if seen.nodes == seen.unmatched:
+    if seen.nodes == seen.excluded:
         parts = [f"matches its selector {selector}"] if selector else []
         parts += [f"has {models}"] if models else []
+        parts += [f"matches its affinity {affinity}"] if affinity else []
+        parts += [f"has no taint that it does not tolerate ({taints})"] if taints else []
         return f"no node {' and '.join(parts)}"
     wanted, where = shape.resources, _matching_nodes(shape, seen, selector)
     unknown = sorted(kind for kind in wanted if not seen.largest[kind])
@@ -204,7 +239,7 @@ def _matching_nodes(shape: Shape, seen: NodeSurvey, selector: str) -> str:
     """Describe the nodes that match; there must be at least one."""
     if shape.node is not None:
         return f"the required node {shape.node}"
-    matching = seen.nodes - seen.unmatched
+    matching = seen.nodes - seen.excluded
     which = "the only node" if matching == 1 else f"any of {matching} nodes"
     return f"{which} with {selector}" if selector else which
 
@@ -240,6 +275,31 @@ def no_room(
             )
         yield PendingReason(Code.FRAGMENTED, message, facts)
     yield PendingReason(Code.NO_NODE_FITS, histogram(seen), _figures(seen))
+    # AFFINITY-14
+    if seen.tainted:
+        have = counted(seen.tainted, "node has a taint", "nodes have taints")
+        facts = {"nodes": seen.tainted, "taints": dict(seen.taints)}
+        message = f"{have} that it does not tolerate: {_taints(seen)}"
+        yield PendingReason(Code.NODES_TAINTED, message, facts)
+    if seen.averse:
+        do = counted(seen.averse, "node does not match", "nodes do not match")
+        message = f"{do} its affinity: {terms_in_words(ask.shape.affinity or ())}"
+        yield PendingReason(Code.AFFINITY_MISMATCH, message, {"nodes": seen.averse})
+
+
+def _taints(seen: NodeSurvey) -> str:
+    """Return in words which taints keep the ask from how many nodes."""
+    parts = [
+        taint if count == seen.tainted else f"{taint} ({count})"
+        for taint, count in sorted(seen.taints.items())
+    ]
+    return _shortened(parts)
+
+
+def _causes(seen: NodeSurvey) -> dict[str, Fact]:
+    """Return how many nodes taints and the affinity keep an ask from, where there are such."""
+    counts = {"averse": seen.averse, "tainted": seen.tainted}
+    return {name: count for name, count in counts.items() if count}
 
 
 def histogram(seen: NodeSurvey) -> str:
@@ -247,6 +307,8 @@ def histogram(seen: NodeSurvey) -> str:
     if not seen.nodes:
         return "there are no nodes"
     counts = [(seen.unmatched, "does not match", "do not match")]
+    counts.append((seen.averse, "does not match its affinity", "do not match its affinity"))
+    counts.append((seen.tainted, "has an untolerated taint", "have untolerated taints"))
     counts.append((seen.unschedulable, "is not schedulable", "are not schedulable"))
     counts.append((seen.kept, "is kept for a node service", "are kept for node services"))
     for kinds, number in sorted(seen.lacking.items()):
@@ -270,6 +332,7 @@ def _figures(seen: NodeSurvey) -> dict[str, Fact]:
         "unschedulable": seen.unschedulable,
         "lacking": {" ".join(kinds): number for kinds, number in sorted(seen.lacking.items())},
     }
+    facts |= _causes(seen)
     if seen.kept:
         facts["kept"] = seen.kept
     if seen.if_unreserved:
@@ -327,7 +390,7 @@ class NodeRoom:
         found = self._ever.get(shape)
         if found is None:
             nodes = self._state.nodes.nodes
-            if shape.is_choosy:
+            if shape.is_choosy or self._state.nodes.tainted:
                 found = any(is_large(node, shape) for node in nodes.values())
             else:
                 self._look_at_nodes()
@@ -340,7 +403,7 @@ class NodeRoom:
         self._catch_up()
         state = self._state
         service = state.kept_nodes.is_service(leaf, ask)
-        if ask.shape.is_choosy or state.nodes.keeps_any:
+        if ask.shape.is_choosy or state.nodes.keeps_any or state.nodes.tainted:
             key = (ask.shape, service)
             if key not in self._late:
                 seen = survey(state.nodes.nodes.values(), ask.shape, service=service)
