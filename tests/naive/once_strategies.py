@@ -9,7 +9,8 @@ from typing import Final
 import attrs
 from hypothesis import strategies as st
 
-from muster_core.events import AddAsk, AddNode, Configure, RemoveNode, UpdateNode
+from muster_core.events import AddAsk, AddGang, AddNode, Configure, RemoveNode, UpdateNode
+from muster_core.gangs import NO_FIELDS
 from muster_core.resources import Resources
 from tests.naive.aging_strategies import agings
 from tests.naive.backfill_strategies import backfills
@@ -37,8 +38,31 @@ def once(draw: st.DrawFn, lists: int = 3) -> list[Step]:
     steps, random = draw(_kinds(lists)), Random(draw(st.integers(0, 2**32)))
     chance, loss = random.choice(_CHANCES), random.choice(_OFTEN[:3])
     reserves = random.choice(_OFTEN)
+    if random.random() < 0.5:
+        steps = _with_small_gangs(steps, random)
     changed = (_comes_once(step, random, chance) for step in steps)
     return [*_with_changes(list(changed), random, loss, reserves)]
+
+
+def _with_small_gangs(steps: Sequence[Step], random: Random) -> list[Step]:
+    """Leave most gangs two members, so that the last one may be gone."""
+    found, there = list[Step](), set[str]()
+    for step in steps:
+        what = step.what
+        gang = what.gang if isinstance(what, AddAsk) else None
+        if isinstance(what, AddAsk) and gang is not None:
+            if gang in there and random.random() < 0.9:
+                what = attrs.evolve(what, gang=None, says=NO_FIELDS, timed_out=False)
+            else:
+                there.add(gang)
+                least = 2 if what.says.min_member is not None or random.random() < 0.4 else None
+                says = attrs.evolve(what.says, min_member=least, total=None)
+                what = attrs.evolve(what, count=2, node=None, says=says)
+        elif isinstance(what, AddGang):
+            says = attrs.evolve(what.says, min_member=random.choice((1, 2, 2)), total=None)
+            what = attrs.evolve(what, says=says)
+        found.append(Step(step.at_us, what))
+    return found
 
 
 def _kinds(lists: int) -> st.SearchStrategy[list[Step]]:
