@@ -396,12 +396,12 @@ def test_a_feed_that_is_a_file(tmp_path: Path) -> None:
 SPEC = {
     "configure": "config? file? partition?",
     "add_node": "node capacity attributes? schedulable? devices? taints? lease?",
-    "update_node": "node capacity? attributes? schedulable? devices? taints?",
+    "update_node": "node capacity? attributes? schedulable? devices? reserved? taints?",
     "remove_node": "node",
     "add_app": "app queue? user? groups? tags?",
     "remove_app": "app",
     "add_ask": "app ask resources devices? priority? priority_class? count? gang? annotations? node?"
-    " selector? tolerations? affinity? run_for? estimate? run_limit? start_by? retries? command?"
+    " selector? tolerations? affinity? run_for? estimate? run_limit? start_by? retries? once? command?"
     " env? workdir?",
     "remove_ask": "app ask",
     "release": "app ask outcome? message? exit_status? signal? cpu_time? max_memory?",

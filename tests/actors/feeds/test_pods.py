@@ -345,7 +345,7 @@ def test_the_ask_has_every_attribute_that_a_pod_can_give() -> None:
 
     assert {attribute.name for attribute in attrs.fields(AddAsk)} - given == {
         "timed_out", "count", "node", "run_for_us", "retries", "work", "devices",
-        "run_limit_us", "start_by_us",
+        "run_limit_us", "start_by_us", "once",
     }  # fmt: skip
 
 
