@@ -194,7 +194,11 @@ def _write_term(term: Term) -> Raw:
 
 
 # AFFINITY-16
-TERMS: Final[Kind[Affinity]] = listed(
-    Kind("term", _parse_term, _TERM.normal, _write_term), "list of terms"
-)
-"""The ``nodeSelectorTerms`` of a required node affinity."""
+_TERMS: Final = listed(Kind("term", _parse_term, _TERM.normal, _write_term), "list of terms")
+
+NODE_AFFINITY: Final = ObjectSchema({
+    "requiredDuringSchedulingIgnoredDuringExecution": ObjectSchema({
+        "nodeSelectorTerms": schema_field("affinity", _TERMS),
+    }),
+})  # fmt: skip
+"""The ``nodeAffinity`` of a Pod."""

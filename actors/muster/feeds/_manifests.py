@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 
-from muster.feeds._affinity import OBJECT_TAINTS, OBJECT_TOLERATIONS, TERMS
+from muster.feeds._affinity import NODE_AFFINITY, OBJECT_TAINTS, OBJECT_TOLERATIONS
 from muster.feeds._annotations import (
     MEMBER_ANNOTATIONS,
     MEMBER_KEYS,
@@ -146,13 +146,7 @@ POD: Final = ObjectSchema({
         "nodeSelector": schema_field("selector", WORDS),
         # AFFINITY-16
         "tolerations": schema_field("tolerations", OBJECT_TOLERATIONS),
-        "affinity": ObjectSchema({
-            "nodeAffinity": ObjectSchema({
-                "requiredDuringSchedulingIgnoredDuringExecution": ObjectSchema({
-                    "nodeSelectorTerms": schema_field("affinity", TERMS),
-                }),
-            }),
-        }),
+        "affinity": ObjectSchema({"nodeAffinity": NODE_AFFINITY}),
         "priority": schema_field("priority", INT32),
         "priorityClassName": schema_field("priority_class", unless_empty(NAME)),
     }),

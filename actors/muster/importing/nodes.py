@@ -10,15 +10,17 @@ from typing import Final, final
 import attrs
 
 from muster.feeds import FeedError
+from muster.feeds._affinity import TAINTS
 from muster.feeds._encodings import read_raw
 from muster.feeds._kinds import RESOURCES, WORDS, FieldError
 from muster.feeds._raw import Raw, RawEvent
 from muster_core.config.tree import LocatedMap, Plain
+from muster_core.values.affinity import Taint
 from muster_core.values.names import did_you_mean
 from muster_core.values.resources import parse_quantity
 
 _COUNTED: Final = re.compile(r"\s*([1-9][0-9]{0,6})\s*[x*:]\s*(\S.*)", re.DOTALL)
-_FIELDS: Final = ("node", "count", "capacity", "attributes")
+_FIELDS: Final = ("node", "count", "capacity", "attributes", "taints")
 _BEGUN: Final = re.compile(r"\s*[0-9]+\s*[x*:]")
 MAX_NODES: Final = 1_000_000
 """The most nodes that one entry makes; more are surely a mistake."""
@@ -36,6 +38,7 @@ class NodeFields:
         capacity: Its resources, as a feed writes them.
         attributes: Its attributes for selectors.
         schedulable: Whether it accepts asks.
+        taints: Its taints.
         weight: Its weight in Slurm, where nodes of the lowest get jobs first; no feed has it.
     """
 
@@ -43,6 +46,7 @@ class NodeFields:
     capacity: Mapping[str, int | float | str]
     attributes: Mapping[str, str] = attrs.Factory(dict[str, str])
     schedulable: bool = True
+    taints: tuple[Taint, ...] = ()
     weight: int = 1
 
     def event(self) -> dict[str, object]:
@@ -53,6 +57,7 @@ class NodeFields:
             capacity=self.capacity,
             attributes=self.attributes or None,
             schedulable=None if self.schedulable else False,
+            taints=TAINTS.write(self.taints) or None,
         )
 
 
@@ -93,7 +98,7 @@ def parse_nodes(text: str) -> list[NodeFields]:
             raise ValueError(msg)
         capacity = _capacity(match[2])
         prefix = "node" if len(groups) == 1 else f"node-{chr(ord('a') + number % 26)}"
-        nodes += _numbered(prefix, int(match[1]), capacity, {})
+        nodes += _numbered(NodeFields(prefix, capacity), int(match[1]))
     if not nodes:
         msg = f"{text!r} names no node: {FORM}"
         raise ValueError(msg)
@@ -125,20 +130,18 @@ def _checked(written: Raw) -> dict[str, int | float | str]:
     }
 
 
-def _numbered(
-    prefix: str, count: int, capacity: Mapping[str, int | float | str], words: Mapping[str, str]
-) -> list[NodeFields]:
+def _numbered(node: NodeFields, count: int) -> list[NodeFields]:
     # Equally full nodes are taken in the order of their names, as texts.
     digits = max(len(str(count - 1)), 2)
-    return [NodeFields(f"{prefix}-{number:0{digits}}", capacity, words) for number in range(count)]
+    return [attrs.evolve(node, name=f"{node.name}-{number:0{digits}}") for number in range(count)]
 
 
 def read_nodes(file: str) -> list[NodeFields]:
     """Read a file of nodes: a feed's form, YAML or JSON, a list of maps.
 
     Each map has ``node`` (its name; with ``count`` the beginning of the names), ``capacity``, and
-    may have ``attributes``. The ``add_node`` events of a feed are such maps; its other events
-    are passed over.
+    may have ``attributes`` and ``taints``. The ``add_node`` events of a feed are such maps; its
+    other events are passed over.
 
     Raises:
         FeedError: If it cannot be read, or a node in it is wrong.
@@ -170,15 +173,19 @@ def _entry(raw: RawEvent) -> Iterator[NodeFields] | list[NodeFields]:
     if "capacity" not in value:
         msg = "has no `capacity`"
         raise ValueError(msg)
-    name, count = value.get("node", "node"), value.get("count")
-    capacity = _checked(value["capacity"])
-    words = _words(value.get("attributes", {}))
+    count = value.get("count")
+    node = NodeFields(
+        str(value.get("node", "node")),
+        _checked(value["capacity"]),
+        _words(value.get("attributes", {})),
+        taints=_taints(value.get("taints", [])),
+    )
     if count is None:
-        return [NodeFields(str(name), capacity, words)]
+        return [node]
     if not re.fullmatch("[1-9][0-9]*", str(count)) or int(str(count)) > MAX_NODES:
         msg = f"count: {count!r} is not a whole number from 1 to {MAX_NODES}"
         raise ValueError(msg)
-    return _numbered(str(name), int(str(count)), capacity, words)
+    return _numbered(node, int(str(count)))
 
 
 def _words(written: Raw) -> dict[str, str]:
@@ -190,6 +197,13 @@ def _words(written: Raw) -> dict[str, str]:
         msg = f"attributes: {error}"
         raise ValueError(msg) from None
     return {str(name): str(value) for name, value in parsed.items()}
+
+
+def _taints(written: Raw) -> tuple[Taint, ...]:
+    try:
+        return TAINTS.parse(written)
+    except FieldError as error:
+        raise ValueError(str(error.inside("taints"))) from None
 
 
 # IMPORT-6

@@ -20,7 +20,7 @@ from muster.feeds import date_text
 from muster.feeds._encodings import Encoder, to_json_line
 from muster.feeds._files import Output, Target
 from muster.feeds._output import target_encoding_of
-from muster.feeds._raw import Encoding
+from muster.feeds._raw import Encoding, Raw
 from muster.importing.dumps import Spool
 from muster.importing.nodes import NodeFields, event_fields
 from muster.importing.queues import gang_name_of
@@ -159,6 +159,8 @@ class AskGroup:
         count: How many they are.
         selector: The attributes that the node must have.
         node: The only node on which they may run, or None.
+        tolerations: The taints that they tolerate, as a feed writes them.
+        affinity: The terms of which the node must match one, likewise, or None.
         run_us: How long each runs, in microseconds; None if it holds its room to the end.
         priority: Its priority.
         priority_class: Its priority class, which says its priority then, or None.
@@ -171,6 +173,8 @@ class AskGroup:
     count: int = 1
     selector: Mapping[str, str] = NONE
     node: str | None = None
+    tolerations: Raw = None
+    affinity: Raw = None
     run_us: int | None = None
     priority: int = 0
     priority_class: str | None = None
@@ -196,6 +200,8 @@ class AskGroup:
             gang=gang,
             node=self.node,
             selector=self.selector or None,
+            tolerations=self.tolerations or None,
+            affinity=self.affinity,
             run_for=None if self.run_us is None else in_seconds(self.run_us),
             retries=self.retries or None,
             # IMPORT-13

@@ -26,7 +26,7 @@ from muster.importing.kubernetes.inventory import (
     Settings,
     usable,
 )
-from muster.importing.kubernetes.nodes import MOST_TAINTS, PODS, FeedNodes
+from muster.importing.kubernetes.nodes import PODS, FeedNodes
 from muster.importing.kubernetes.pods import LABEL, Pod, PodState
 from muster.importing.nodes import TOO_LARGE
 from muster.importing.queues import Queues, name_of, queue_path_of
@@ -133,7 +133,7 @@ class PodSubmission:
             return "it was deleted before it was bound to a node"
         if pod.is_gated:
             return "it waits at a scheduling gate"
-        if pod.is_of_node and not self._nodes.has(pod.node):
+        if pod.is_of_node and (pod.node is None or not self._nodes.match(pod)):
             return "it belongs to a node that is not in the feed, or accepts no pods"
         if not self._workload.is_wanted(at_us):
             return "outside --since and --until"
@@ -160,11 +160,15 @@ class PodSubmission:
         name = name_of(pod.name)
         times = self._asks[pod.app, name] = self._asks.get((pod.app, name), 0) + 1
         priority, priority_class = self._priority(pod)
+        if not self._nodes.match(pod):
+            self._note(pod, "no node of the feed is one of those that it may run on")
         return AskGroup(
             ask=name if times == 1 else f"{name}_{times}",
             resources=self._resources(pod),
-            selector=self._selector(pod),
+            selector=pod.selector,
             node=pod.node,
+            tolerations=pod.tolerations,
+            affinity=pod.affinity,
             run_us=self._run_us(pod, at_us),
             priority=priority,
             priority_class=priority_class,
@@ -185,15 +189,6 @@ class PodSubmission:
             return written
         self._change(pod, "it asks for nothing: it has 1m of vcore")
         return _LEAST
-
-    # KUBERNETES-15, KUBERNETES-16
-    def _selector(self, pod: Pod) -> Mapping[str, str]:
-        if pod.is_of_node:
-            return {}
-        selector = {**pod.selector, **self._nodes.avoiding(pod.tolerations)}
-        if not self._nodes.match(selector):
-            self._note(pod, "no node of the feed is one of those that it may run on")
-        return selector
 
     # KUBERNETES-5
     def _run_us(self, pod: Pod, at_us: int) -> int | None:
@@ -309,12 +304,10 @@ class _Importer:
     def finish(self, pods: Spool, *, nodes_join: bool) -> None:
         """Submit everything."""
         are_given = bool(self._workload.nodes)
-        taints = () if are_given else self._taints()
         if not are_given:
-            known = self._gathering.nodes.values()
-            self._workload.nodes = [node.fields(taints) for node in known]
+            self._workload.nodes = [node.fields for node in self._gathering.nodes.values()]
         submitting = PodSubmission(
-            self._workload, self._queues, FeedNodes(self._workload.nodes, taints), self._gathering
+            self._workload, self._queues, FeedNodes(self._workload.nodes), self._gathering
         )
         for at_us, some in groupby(pods.in_order(), key=lambda entry: entry[0]):
             for pod in self._once([Pod.unpacked(record) for _, record in some]):
@@ -343,18 +336,10 @@ class _Importer:
             kept[key] = pod
         return kept.values()
 
-    def _taints(self) -> tuple[tuple[str, str, str], ...]:
-        taints = sorted({taint for node in self._gathering.nodes.values() for taint in node.taints})
-        for node in self._gathering.nodes.values():
-            for taint in sorted(node.taints.intersection(taints[MOST_TAINTS:])):
-                cause = f"more than {MOST_TAINTS} different taints: the others are not modelled"
-                self._account.note(NODE, cause, node.place, f"{node.name}: {taint[0]}")
-        return tuple(taints[:MOST_TAINTS])
-
     def _settle_nodes(self, *, are_given: bool) -> None:
-        for node in self._gathering.nodes.values():
+        for name, node in self._gathering.nodes.items():
             if are_given:
-                self._account.leave_out(NODE, "--nodes says which there are", node.place, node.name)
+                self._account.leave_out(NODE, "--nodes says which there are", node.place, name)
             else:
                 self._account.taken[NODE] += 1
 

@@ -366,9 +366,10 @@ class Inventory:
 
     def _node(self, found: DumpedObject) -> None:
         node = read_node(found.value, found.place)
-        if (old := self.nodes.get(node.name)) is not None:
-            self._account.leave_out(NODE, AGAIN, old.place, node.name)
-        self.nodes[node.name] = node
+        name = node.fields.name
+        if (old := self.nodes.get(name)) is not None:
+            self._account.leave_out(NODE, AGAIN, old.place, name)
+        self.nodes[name] = node
 
     # KUBERNETES-11
     def _group(self, found: DumpedObject) -> None:

@@ -1,33 +1,34 @@
-"""The nodes of a dump with their taints, and on which of them a pod may run.
+"""The nodes of a dump, and on which of them a pod may run.
 
 What a feed cannot say of these constraints is noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, cast, final
 
 import attrs
 
+from muster.feeds._affinity import AFFINITY, TOLERATIONS
 from muster.feeds._kinds import write_amounts
 from muster.feeds._raw import Raw
 from muster.importing.kubernetes.schema import NODE, Amounts
 from muster.importing.nodes import NodeFields, largest_of
+from muster_core.resources import NOTHING
+from muster_core.structures.shapes import Shape
+from muster_core.values.affinity import (
+    NODE_NAME,
+    Affinity,
+    Operator,
+    Taint,
+    Toleration,
+)
 
 Values = Mapping[str, object]
-Toleration = tuple[str, str, str, str]
-"""The key, the operator, the value and the effect."""
 
-Taint = tuple[str, str, str]
-"""The key, the value and the effect."""
-
-_NODE_FIELD: Final = "metadata.name"
-_IN: Final = "In"
-_EXISTS: Final = "Exists"
-
-AFFINITY: Final = "a node affinity that is no selector is not modelled"
 _PRESENT: Final = {
     "preferred": "a preferred node affinity is not modelled",
     "pod_affinity": "affinity to other pods is not modelled",
@@ -38,23 +39,33 @@ _PRESENT: Final = {
 _CLAIMS: Final = "volume claims are not modelled"
 _PORTS: Final = "host ports are not modelled"
 
+# KUBERNETES-16
+_PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""What the keys of taints begin with that Kubernetes sets by itself.
+
+It takes them away as well, as the state of a node changes; a dump says only which there were when
+it was made, and not when the pods were bound.
+"""
+
 
 @attrs.frozen(kw_only=True, slots=False)  # several bases of a pod cannot have slots
 class NodeConstraints:
-    """The nodes on which a pod may run.
+    """The nodes on which a pod may run, as the fields of its ask say it.
 
     Attributes:
-        selector: The labels that the node must have.
+        selector: The attributes that the node must have.
         node: The only node on which it may run, or None.
         tolerations: The taints that it tolerates.
+        affinity: The terms of which the node must match one, or None.
     """
 
     selector: Mapping[str, str]
     node: str | None
-    tolerations: tuple[Toleration, ...]
+    tolerations: Raw
+    affinity: Raw
 
 
-# KUBERNETES-15
+# KUBERNETES-15, KUBERNETES-16
 def constraints_of(values: Values, notes: list[str], *, is_of_node: bool) -> NodeConstraints:
     """Return the nodes on which a pod may run.
 
@@ -64,19 +75,28 @@ def constraints_of(values: Values, notes: list[str], *, is_of_node: bool) -> Nod
         is_of_node: Whether it belongs to one node.
     """
     notes += _notes(values)
-    selector = dict(cast("Mapping[str, str]", values.get("selector", {})))
-    node: str | None = None
-    terms = cast("tuple[Values, ...]", values.get("terms", ()))
-    if terms:
-        required = _required(terms)
-        if required is None or any(selector.get(key, text) != text for key, text in required[0]):
-            notes.append(AFFINITY)
-        else:
-            selector |= dict(required[0])
-            node = required[1]
-    if is_of_node:
-        node = cast("str | None", values.get("node")) or node
-    return NodeConstraints(selector=selector, node=node, tolerations=_tolerations(values))
+    affinity = cast("Affinity | None", values.get("affinity"))
+    if is_of_node:  # it is there, whatever the node is like now
+        node = cast("str | None", values.get("node")) or _only_node(affinity or ())
+        return NodeConstraints(selector={}, node=node, tolerations=_ALL, affinity=None)
+    tolerations = cast("tuple[Toleration, ...]", values.get("tolerations", ()))
+    lasting = tuple(one for one in tolerations if not one.key.startswith(_PASSING))
+    return NodeConstraints(
+        selector=cast("Mapping[str, str]", values.get("selector", {})),
+        node=None,
+        tolerations=TOLERATIONS.write(lasting),
+        affinity=None if affinity is None else AFFINITY.write(affinity),
+    )
+
+
+_ALL: Final[Raw] = [{"operator": "Exists"}]
+
+
+def _only_node(affinity: Affinity) -> str | None:
+    """Return the node to which an affinity binds a pod of a DaemonSet."""
+    every = [one for term in affinity for one in term if one.key == NODE_NAME]
+    named = {value for one in every if one.operator is Operator.IN for value in one.values}
+    return named.pop() if len(named) == 1 else None
 
 
 def _notes(values: Values) -> Iterator[str]:
@@ -90,68 +110,12 @@ def _notes(values: Values) -> Iterator[str]:
         yield _PORTS
 
 
-def _required(terms: tuple[Values, ...]) -> tuple[set[tuple[str, str]], str | None] | None:
-    """Return the labels and the node that an affinity requires, or None if it says more."""
-    if len(terms) != 1:
-        return None
-    labels: set[tuple[str, str]] = set()
-    node: str | None = None
-    for expression in _maps(terms[0], "expressions"):
-        values = cast("tuple[str, ...]", expression.get("values", ()))
-        if expression["operator"] != _IN or len(values) != 1:
-            return None
-        labels.add((str(expression["key"]), values[0]))
-    for field in _maps(terms[0], "fields"):
-        values = cast("tuple[str, ...]", field.get("values", ()))
-        is_node = field["key"] == _NODE_FIELD and field["operator"] == _IN and len(values) == 1
-        if not is_node or node is not None:
-            return None
-        node = values[0]
-    return (labels, node) if len(dict(labels)) == len(labels) else None
-
-
-def _tolerations(values: Values) -> tuple[Toleration, ...]:
-    return tuple(
-        (
-            str(one.get("key", "")),
-            str(one.get("operator", "")),
-            str(one.get("value", "")),
-            str(one.get("effect", "")),
-        )
-        for one in _maps(values, "tolerations")
-    )
-
-
-# KUBERNETES-16
-def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Return whether one of some tolerations tolerates a taint."""
-    key, value, effect = taint
-    for known, operator, wanted, only in tolerations:
-        if only not in ("", effect):
-            continue
-        if operator == _EXISTS and known in ("", key):
-            return True
-        if operator != _EXISTS and known == key and wanted == value:
-            return True
-    return False
-
-
 def _maps(values: Values, name: str) -> Iterable[Values]:
     return cast("Iterable[Values]", values.get(name, ()))
 
 
 PODS: Final = "pods"
 """The resource type of which each pod needs one."""
-
-MOST_TAINTS: Final = 50
-"""The most different taints that nodes have attributes for."""
-
-_KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
-_PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Taints that Kubernetes sets and takes away by itself, as the state of a node changes."""
-
-TAINTED: Final = "without-taint:"
-"""What the names of attributes begin with that say that a node does not have a taint."""
 
 
 @final
@@ -161,31 +125,13 @@ class DumpedNode:
 
     Attributes:
         place: Where it stands.
-        name: Its name.
         created_us: When it was created, in microseconds since 1970, or None.
-        capacity: What pods can have of it, in base units.
-        labels: Its labels.
-        is_open: Whether it accepts pods.
-        taints: Those of its taints that keep pods away.
+        fields: The node as a feed has it.
     """
 
     place: str
-    name: str
     created_us: int | None
-    capacity: Amounts
-    labels: Mapping[str, str]
-    is_open: bool
-    taints: frozenset[Taint]
-
-    def fields(self, taints: Iterable[Taint]) -> NodeFields:
-        """Return it as a feed has it.
-
-        Args:
-            taints: The taints of all nodes.
-        """
-        free = {attribute_of(taint): "true" for taint in taints if taint not in self.taints}
-        capacity = cast("Mapping[str, int | str]", write_amounts(self.capacity))
-        return NodeFields(self.name, capacity, {**self.labels, **free}, self.is_open)
+    fields: NodeFields
 
 
 # KUBERNETES-14
@@ -197,28 +143,17 @@ def read_node(written: Raw, place: str) -> DumpedNode:
     """
     values = NODE.parse(written)
     whole = cast("Amounts", values.get("capacity", {}))
-    return DumpedNode(
-        place=place,
+    capacity = write_amounts(cast("Amounts", values.get("allocatable", whole)))
+    taints = cast("tuple[Taint, ...]", values.get("taints", ()))
+    fields = NodeFields(
         name=str(values["name"]),
-        created_us=cast("int | None", values.get("created")),
-        capacity=cast("Amounts", values.get("allocatable", whole)),
-        labels=cast("Mapping[str, str]", values.get("labels", {})),
-        is_open=not values.get("closed"),
-        taints=frozenset(_taints(cast("tuple[Values, ...]", values.get("taints", ())))),
+        capacity=cast("Mapping[str, int | str]", capacity),
+        attributes=cast("Mapping[str, str]", values.get("labels", {})),
+        schedulable=not values.get("closed"),
+        # KUBERNETES-16
+        taints=tuple(taint for taint in taints if not taint.key.startswith(_PASSING)),
     )
-
-
-def _taints(written: Iterable[Values]) -> Iterator[Taint]:
-    for taint in written:
-        key, effect = str(taint["key"]), str(taint["effect"])
-        if effect in _KEEPS_AWAY and not key.startswith(_PASSING):
-            yield key, str(taint.get("value", "")), effect
-
-
-def attribute_of(taint: Taint) -> str:
-    """Return the name of the attribute of nodes that do not have a taint."""
-    key, value, effect = taint
-    return f"{TAINTED}{key}{f'={value}' if value else ''}:{effect}"
+    return DumpedNode(place, cast("int | None", values.get("created")), fields)
 
 
 @final
@@ -226,50 +161,40 @@ class FeedNodes:
     """The nodes on which the pods of a feed run.
 
     Args:
-        fields: The nodes as the feed has them.
-        taints: The taints that the attributes of the nodes know.
+        nodes: The nodes as the feed has them.
     """
 
-    def __init__(self, fields: Iterable[NodeFields], taints: Iterable[Taint] = ()) -> None:
-        self._nodes = {node.name: node for node in fields}
-        self._taints = tuple(sorted(taints))
-        self._avoided: dict[tuple[Toleration, ...], dict[str, str]] = {}
-        self._matching: dict[tuple[tuple[str, str], ...], bool] = {}
+    def __init__(self, nodes: Sequence[NodeFields]) -> None:
+        self._nodes = nodes
+        self._matching: dict[str, bool] = {}
 
     @cached_property
     def count_pods(self) -> bool:
         """Whether each node says how many pods it takes."""
-        return all(PODS in node.capacity for node in self._nodes.values())
+        return all(PODS in node.capacity for node in self._nodes)
 
     @cached_property
     def largest(self) -> Mapping[str, int]:
         """The most that a node has of each resource, in base units."""
-        return largest_of(self._nodes.values())
+        return largest_of(self._nodes)
 
-    def has(self, name: str | None) -> bool:
-        """Return whether there is a node that accepts pods."""
-        node = None if name is None else self._nodes.get(name)
-        return node is not None and node.schedulable
-
-    # KUBERNETES-16
-    def avoiding(self, tolerations: tuple[Toleration, ...]) -> dict[str, str]:
-        """Return the selector that keeps a pod from nodes with taints that it does not tolerate."""
-        known = self._avoided.get(tolerations)
-        if known is None:
-            known = {
-                attribute_of(taint): "true"
-                for taint in self._taints
-                if not tolerates(tolerations, taint)
-            }
-            self._avoided[tolerations] = known
-        return known
-
-    def match(self, selector: Mapping[str, str]) -> bool:
-        """Return whether some node has all labels of a selector."""
-        key = tuple(sorted(selector.items()))
+    def match(self, pod: NodeConstraints) -> bool:
+        """Return whether a pod may run on some node that accepts pods."""
+        key = json.dumps([pod.selector, pod.node, pod.tolerations, pod.affinity])
         if key not in self._matching:
-            wanted = selector.items()
-            self._matching[key] = not key or any(
-                wanted <= node.attributes.items() for node in self._nodes.values()
+            shape = _shape(*json.loads(key))
+            self._matching[key] = any(
+                node.schedulable and shape.matches(node.name, node.attributes, taints=node.taints)
+                for node in self._nodes
             )
         return self._matching[key]
+
+
+def _shape(selector: dict[str, str], node: str | None, tolerations: Raw, affinity: Raw) -> Shape:
+    return Shape(
+        NOTHING,
+        tuple(selector.items()),
+        node,
+        tolerations=TOLERATIONS.parse(tolerations),
+        affinity=None if affinity is None else AFFINITY.parse(affinity),
+    )

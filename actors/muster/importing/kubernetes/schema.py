@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Final
 
 from muster.feeds import parse_date
+from muster.feeds._affinity import NODE_AFFINITY, OBJECT_TAINTS, OBJECT_TOLERATIONS
 from muster.feeds._annotations import MEMBER_ANNOTATIONS
 from muster.feeds._kinds import (
     BOOLEAN,
@@ -116,29 +117,9 @@ _CONTAINER: Final = ObjectSchema({
     "ports": schema_field("ports", list_of(ObjectSchema({"hostPort": schema_field("host_port", PRESENCE)}))),
 })  # fmt: skip
 
-_TOLERATION: Final = ObjectSchema({
-    "key": schema_field("key", WORD),
-    "operator": schema_field("operator", WORD),
-    "value": schema_field("value", WORD),
-    "effect": schema_field("effect", WORD),
-})  # fmt: skip
-
-_EXPRESSION: Final = ObjectSchema({
-    "key": schema_field("key", NAME, required=True),
-    "operator": schema_field("operator", TEXT, required=True),
-    "values": schema_field("values", listed(WORD, "list of texts")),
-})  # fmt: skip
-
-_TERM: Final = ObjectSchema({
-    "matchExpressions": schema_field("expressions", list_of(_EXPRESSION)),
-    "matchFields": schema_field("fields", list_of(_EXPRESSION)),
-})  # fmt: skip
-
 _AFFINITY: Final = ObjectSchema({
     "nodeAffinity": ObjectSchema({
-        "requiredDuringSchedulingIgnoredDuringExecution": ObjectSchema({
-            "nodeSelectorTerms": schema_field("terms", list_of(_TERM)),
-        }),
+        **NODE_AFFINITY.fields,
         "preferredDuringSchedulingIgnoredDuringExecution": schema_field("preferred", PRESENCE),
     }),
     "podAffinity": schema_field("pod_affinity", PRESENCE),
@@ -186,7 +167,7 @@ POD: Final = ObjectSchema({
         "nodeName": schema_field("node", unless_empty(NAME)),
         "nodeSelector": schema_field("selector", WORDS),
         "affinity": _AFFINITY,
-        "tolerations": schema_field("tolerations", list_of(_TOLERATION)),
+        "tolerations": schema_field("tolerations", OBJECT_TOLERATIONS),
         "priority": schema_field("priority", INT32),
         "priorityClassName": schema_field("priority_class", unless_empty(NAME)),
         "schedulingGates": schema_field("gates", PRESENCE),
@@ -207,12 +188,6 @@ POD: Final = ObjectSchema({
 })  # fmt: skip
 """A Pod."""
 
-_TAINT: Final = ObjectSchema({
-    "key": schema_field("key", NAME, required=True),
-    "value": schema_field("value", WORD),
-    "effect": schema_field("effect", TEXT, required=True),
-})  # fmt: skip
-
 NODE: Final = ObjectSchema({
     "metadata": ObjectSchema({
         "name": schema_field("name", NAME, required=True),
@@ -221,7 +196,7 @@ NODE: Final = ObjectSchema({
     }),
     "spec": ObjectSchema({
         "unschedulable": schema_field("closed", BOOLEAN),
-        "taints": schema_field("taints", list_of(_TAINT)),
+        "taints": schema_field("taints", OBJECT_TAINTS),
     }),
     "status": ObjectSchema({
         "allocatable": schema_field("allocatable", QUANTITIES),

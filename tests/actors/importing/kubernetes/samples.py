@@ -123,7 +123,12 @@ _OBJECTS: Final = (
         },
         owner=("Job", "j"),
     ),
-    pod("c", bound=None, labels={"volcano.sh/queue-name": "q"}, spec={"tolerations": [{}]}),
+    pod(
+        "c",
+        bound=None,
+        labels={"volcano.sh/queue-name": "q"},
+        spec={"tolerations": [{"operator": "Exists"}]},
+    ),
     pod(
         "d",
         labels={"pod-group.scheduling.sigs.k8s.io": "g"},

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from muster.config_files import parse_configuration
-from muster.importing.kubernetes.nodes import MOST_TAINTS
 from muster.importing.workload import configuration_of
 from tests.actors.importing.helpers import imported, of, refusal
 from tests.actors.importing.kubernetes.samples import (
@@ -153,6 +152,28 @@ def test_nodes_of_the_option_replace_those_of_the_dump(tmp_path: Path) -> None:
     assert summary["left_out"][0]["cause"] == "--nodes says which there are"
 
 
+def test_nodes_of_a_file_may_have_taints(tmp_path: Path) -> None:
+    dump, nodes = tmp_path / "dump.json", tmp_path / "nodes.yaml"
+    dump.write_text(as_json(pod()))
+    taint = {"key": "gpu", "effect": "NoSchedule"}
+    whole = {"node": "n", "count": 2, "capacity": {"vcore": 4, "memory": "8Gi"}}
+    nodes.write_text(json.dumps([whole | {"taints": [taint]}]))
+    events, summary = imported("kubernetes", dump, "--nodes", nodes)
+
+    assert [made["taints"] for made in of(events, "add_node")] == [[taint], [taint]]
+    (cause,) = summary["not_in_feed"]
+    assert cause["cause"] == "no node of the feed is one of those that it may run on"
+
+
+def test_a_taint_of_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    dump, nodes = tmp_path / "dump.json", tmp_path / "nodes.yaml"
+    dump.write_text(as_json(pod()))
+    nodes.write_text("- {node: n, capacity: {vcore: 4}, taints: [{key: gpu, effect: NoShow}]}\n")
+
+    told = refusal("kubernetes", dump, "--nodes", nodes)
+    assert f"{nodes}:1: taints[0].effect: 'NoShow' is " in told
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -229,18 +250,6 @@ def test_the_last_record_of_a_node_counts() -> None:
 
     assert feed.of("add_node")[0]["attributes"]["disk"] == "ssd"
     assert feed.left_out == ["1 node: a later record of the same one is taken"]
-
-
-def test_taints_are_modelled_up_to_a_number() -> None:
-    nodes = [
-        node(f"n{number}", taints=[{"key": f"k{number:03}", "effect": "NoExecute"}])
-        for number in range(MOST_TAINTS + 1)
-    ]
-    feed = fed(pod("a", spec={"tolerations": [{"operator": "Exists"}]}), *nodes)
-
-    assert feed.notes == [
-        f"1 node: more than {MOST_TAINTS} different taints: the others are not modelled"
-    ]
 
 
 @pytest.mark.parametrize("field", ["taints", "unschedulable"])

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pytest
 
-from muster.importing.kubernetes.nodes import Toleration, tolerates
 from tests.actors.importing.kubernetes.samples import DAY, Object, fed, node, other, pod
 
 
@@ -116,51 +115,38 @@ def one_in(key: str, *values: str, operator: str = "In") -> Object:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
-SSD = node("n1", {"disk": "ssd", "zone": "a"})
+# KUBERNETES-15: Selectors and affinity
+def test_a_selector_and_a_required_affinity_are_said() -> None:
+    first: Object = {
+        "matchExpressions": [one_in("disk", "ssd", "hdd"), {"key": "gpu", "operator": "Exists"}],
+        "matchFields": [one_in("metadata.name", "n1")],
+    }
+    second: Object = {"matchExpressions": [one_in("zone", "3", operator="Lt")]}
+    spec = {"nodeSelector": {"disk": "ssd"}} | required(first, second)
+    feed = fed(pod("a", spec=spec), node("n1", {"disk": "ssd", "zone": "2"}))
 
-
-# KUBERNETES-15: Selectors
-@pytest.mark.parametrize(
-    ("spec", "selector"),
-    [
-        ({"nodeSelector": {"disk": "ssd"}}, {"disk": "ssd"}),
-        (required({"matchExpressions": [one_in("disk", "ssd")]}), {"disk": "ssd"}),
-        (
-            {"nodeSelector": {"zone": "a"}}
-            | required({"matchExpressions": [one_in("disk", "ssd")]}),
-            {"zone": "a", "disk": "ssd"},
-        ),
-    ],
-)
-def test_what_a_selector_can_say_is_said(spec: Object, selector: Object) -> None:
-    feed = fed(pod("a", spec=spec), SSD)
-
-    assert feed.ask["selector"] == selector
+    assert feed.ask["selector"] == {"disk": "ssd"}
+    assert feed.ask["affinity"] == [
+        [*first["matchExpressions"], *first["matchFields"]],
+        second["matchExpressions"],
+    ]
+    assert "node" not in feed.ask
     assert not feed.notes
 
 
-def test_an_affinity_to_one_node_names_it() -> None:
-    feed = fed(pod("a", spec=required({"matchFields": [one_in("metadata.name", "n1")]})), node())
-
-    assert feed.ask["node"] == "n1"
-
-
 @pytest.mark.parametrize(
-    "spec",
+    "term",
     [
-        required({"matchExpressions": [one_in("disk", "ssd", "hdd")]}),
-        required({"matchExpressions": [one_in("disk", "ssd", operator="NotIn")]}),
-        required({"matchExpressions": [one_in("disk", operator="Exists")]}),
-        required({"matchExpressions": [one_in("disk", "ssd")]}, {}),
-        required({"matchExpressions": [one_in("disk", "ssd"), one_in("disk", "hdd")]}),
-        required({"matchFields": [one_in("metadata.uid", "n1")]}),
-        {"nodeSelector": {"disk": "hdd"}} | required({"matchExpressions": [one_in("disk", "ssd")]}),
+        {"matchFields": [one_in("metadata.uid", "n1")]},
+        {"matchExpressions": [one_in("disk")]},
+        {"matchExpressions": [one_in("disk", "ssd", operator="Is")]},
     ],
 )
-def test_any_other_affinity_is_noted(spec: Object) -> None:
-    feed = fed(pod("a", spec=spec), SSD, node("n2", {"disk": "hdd"}))
+def test_an_affinity_that_is_none_leaves_the_pod_out(term: Object) -> None:
+    feed = fed(pod("a", spec=required(term)), pod("b"), node())
 
-    assert feed.notes == ["1 pod: a node affinity that is no selector is not modelled"]
+    (cause,) = feed.account.left_out
+    assert cause.example.startswith("default/a: spec.affinity.nodeAffinity.required")
 
 
 NOT_MODELLED: list[tuple[Object, str]] = [
@@ -180,10 +166,14 @@ NOT_MODELLED: list[tuple[Object, str]] = [
         "volume claims are not modelled",
     ),
     ({"containers": [{"ports": [{"hostPort": 80}]}]}, "host ports are not modelled"),
-    (
-        {"nodeSelector": {"disk": "tape"}},
-        "no node of the feed is one of those that it may run on",
-    ),
+    *[
+        (spec, "no node of the feed is one of those that it may run on")
+        for spec in (
+            {"nodeSelector": {"disk": "tape"}},
+            required({"matchFields": [one_in("metadata.name", "n2")]}),
+            required({}),
+        )
+    ],
 ]
 
 
@@ -206,7 +196,18 @@ def test_a_pod_that_belongs_to_a_node_is_asked_for_there(owner: str) -> None:
     feed = fed(pod("a", owner=(owner, "x"), spec={"nodeSelector": {"disk": "ssd"}}), only)
 
     assert feed.ask["node"] == "n1"
+    assert feed.ask["tolerations"] == [{"operator": "Exists"}]
     assert "selector" not in feed.ask
+
+
+def test_a_pod_of_a_daemon_set_that_waits_asks_for_the_node_of_its_affinity() -> None:
+    spec = required({"matchFields": [one_in("metadata.name", "n1")]})
+    waiting = pod("a", owner=("DaemonSet", "x"), bound=None, spec=spec)
+
+    assert fed(waiting, node()).ask["node"] == "n1"
+    assert fed(waiting, pod("b"), node("n2")).left_out == [
+        "1 pod: it belongs to a node that is not in the feed, or accepts no pods"
+    ]
 
 
 @pytest.mark.parametrize("others", [[node("n2")], [node("n2"), node("n1", unschedulable=True)]])
@@ -219,38 +220,26 @@ def test_a_pod_whose_node_takes_none_is_left_out(others: list[Object]) -> None:
 
 
 # KUBERNETES-16: Taints
-@pytest.mark.parametrize(
-    ("toleration", "does"),
-    [
-        (("k", "Equal", "v", "NoSchedule"), True),
-        (("k", "", "v", ""), True),
-        (("k", "Exists", "", ""), True),
-        (("", "Exists", "", ""), True),
-        (("k", "Equal", "w", ""), False),
-        (("l", "Exists", "", ""), False),
-        (("k", "Exists", "", "NoExecute"), False),
-    ],
-)
-def test_tolerations(toleration: Toleration, does: bool) -> None:
-    assert tolerates([toleration], ("k", "v", "NoSchedule")) is does
-
-
-def test_a_pod_that_does_not_tolerate_a_taint_asks_for_a_node_without_it() -> None:
+def test_taints_and_tolerations_are_said() -> None:
     taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
     soft = {"key": "soft", "effect": "PreferNoSchedule"}
-    passing = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+    tolerated = {"key": "k", "operator": "Exists"}
     feed = fed(
-        pod("a"),
-        pod("b", spec={"tolerations": [{"key": "k", "operator": "Exists"}]}),
-        node("n1", taints=[taint]),
-        node("n2", taints=[soft, passing]),
+        pod("a"), pod("b", spec={"tolerations": [tolerated]}), node("n1", taints=[taint, soft])
     )
-    without = {"without-taint:k=v:NoSchedule": "true"}
+    assert feed.of("add_node")[0]["taints"] == [taint, soft]
+    assert [ask.get("tolerations") for ask in feed.of("add_ask")] == [None, [tolerated]]
+    assert feed.notes == ["1 pod: no node of the feed is one of those that it may run on"]
 
-    assert [ask.get("selector") for ask in feed.of("add_ask")] == [without, None]
-    first, second = (made["attributes"] for made in feed.of("add_node"))
-    assert first == {"kubernetes.io/hostname": "n1"}
-    assert second == {"kubernetes.io/hostname": "n2", **without}
+
+def test_what_kubernetes_sets_by_itself_is_not_said() -> None:
+    ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+    tolerated = ready | {"operator": "Exists", "tolerationSeconds": 300}
+    feed = fed(pod("a", spec={"tolerations": [tolerated]}), pod("b"), node(taints=[ready]))
+
+    assert "taints" not in feed.of("add_node")[0]
+    assert [ask.get("tolerations") for ask in feed.of("add_ask")] == [None, None]
+    assert not feed.notes
 
 
 ENDS = "it had not ended: it holds its room to the end"
