@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import chain
 from time import perf_counter
 from typing import Any, Final, final
@@ -288,6 +288,12 @@ class ComparisonInputs:
         self.origins.append(FeedOrigin())
         return self.origins[-1]
 
+    def begin(self, name: str) -> tuple[RawEvent | None, Iterator[RawEvent]]:
+        """Read the first event of a file; return it, and all events."""
+        raws = self.stack.enter_context(closing(self.progress.read_raw(name, logs=True)))
+        first = next(raws, None)
+        return first, raws if first is None else chain([first], raws)
+
     def kept(self, name: str) -> KeptFeed | None:
         """Open a state directory; return None for a file.
 
@@ -335,7 +341,7 @@ def _sides_of_feed(
             return sides_of_kept(kept, configurations, left_out)
         except RefusedError as error:
             raise FeedError(feed, f"no configuration given can come into force: {error}") from error
-    first, raws = _begun(opening.progress.read_raw(feed, logs=True))
+    first, raws = opening.begin(feed)
     if first is not None and is_decision(first):
         raise FeedError(name_of(feed), "is a decision log: a configuration cannot change it")
     return sides_of(
@@ -352,7 +358,7 @@ def _of_two(opening: ComparisonInputs) -> Comparison:
     names = opening.arguments.inputs
     kept = [opening.kept(name) for name in names]
     begun = [
-        (None, iter(())) if one is not None else _begun(opening.progress.read_raw(name, logs=True))
+        (None, iter(())) if one is not None else opening.begin(name)
         for name, one in zip(names, kept, strict=True)
     ]
     # An empty file may be a feed or a log.
@@ -379,9 +385,3 @@ def _of_two(opening: ComparisonInputs) -> Comparison:
         for name, (_, raws), one in zip(names, begun, kept, strict=True)
     )
     return Comparison(a, b)
-
-
-def _begun(raws: Iterator[RawEvent]) -> tuple[RawEvent | None, Iterator[RawEvent]]:
-    """Read the first event; return it, and all events."""
-    first = next(raws, None)
-    return first, raws if first is None else chain([first], raws)

@@ -200,7 +200,7 @@ class ProgressLine:
             return parse(self.read_raw(feed), base=Path(feed).parent, origin=origin)
         return read_feed(feed, origin=origin, only_feeds=True)
 
-    def read_raw(self, file: str, *, logs: bool = False) -> Iterator[RawEvent]:
+    def read_raw(self, file: str, *, logs: bool = False) -> Generator[RawEvent]:
         """Read the raw events of a feed, or with ``logs`` of a decision log, likewise."""
         if not self._measures(file):
             yield from read_events(

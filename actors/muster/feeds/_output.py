@@ -48,6 +48,7 @@ from muster_core.events import (
     PodObject,
 )
 from muster_core.structures.steps import Steps, in_pieces
+from muster_core.values.decisions import SHOWN
 
 _COMMON: Final = {OP.name: OP, AT.name: AT}
 
@@ -244,7 +245,7 @@ def normalized(event: Event | AppliedObject) -> Event | AppliedObject:
             return event
 
 
-_KEYS: Final = tuple(f', "{name}": ' for name in Decision._fields[1:-1])
+_KEYS: Final = tuple(f', "{name}": ' for name in Decision._fields[1:SHOWN])
 
 
 # DECISION-1
@@ -259,7 +260,7 @@ def decision_line(announced: Announced) -> bytes:
         return to_json_line(announced.as_map())  # Not all of its fields are texts and numbers.
     fields = [
         key + (encode_basestring(value) if isinstance(value, str) else str(value))
-        for key, value in zip(_KEYS, decision[1:-1], strict=True)
+        for key, value in zip(_KEYS, decision[1:SHOWN], strict=True)
         if value is not None
     ]
     head = f'{{"seq": {announced.seq}, "at": {seconds(announced.at_us)}, "kind": "{kind}"'

@@ -155,7 +155,8 @@ async def test_an_application_that_fails_says_on_what() -> None:
         await owner.run()
 
     message = (
-        "CommitApp(bound=(), failed=('missing',), released=(), waiting=(), parked=(), in_a_row=())"
+        "CommitApp(bound=(), failed=('missing',), released=(), waiting=(), parked=(), in_a_row=(), "
+        "ended=())"
     )
     expected = f"the application 'a' failed on {message}"
     assert str(caught.value) == expected
