@@ -15,7 +15,7 @@ from muster_core.resources import Resources
 from muster_core.structures.amounts import Types
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import all_at_once
-from muster_core.view.state.timers import Delays
+from muster_core.view.state.delays import Delays
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue

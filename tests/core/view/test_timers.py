@@ -22,11 +22,11 @@ from muster_core.structures.steps import all_at_once
 from muster_core.values.application_states import AppState
 from muster_core.values.configuration import Settings
 from muster_core.view.gangs import ViewGang
+from muster_core.view.state.delays import Delays
 from muster_core.view.state.timers import (
     BackOffs,
     Completion,
     Deadlines,
-    Delays,
     StateEnd,
     Timers,
     WaitEnd,

@@ -36,8 +36,8 @@ from muster_core.view.eviction.eligibility import (
 from muster_core.view.eviction.search import VictimIndex
 from muster_core.view.eviction.victims import Victim
 from muster_core.view.gangs import ViewGroup
+from muster_core.view.state.delays import Delays
 from muster_core.view.state.history import Alike, alike
-from muster_core.view.state.timers import Delays
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.leaf import LeafView

@@ -1,7 +1,5 @@
 cimport cython
 from muster_core.view.tree.application cimport ViewApp
-from muster_core.view.tree.leaf cimport LeafView
-from muster_core.view.tree.queue cimport ViewQueue
 
 @cython.final
 cdef class Deadlines:
@@ -25,29 +23,12 @@ cdef class BackOffs:
     cpdef until_us(self, ViewApp app, ask)
 
 @cython.final
-cdef class Delays:
-    cdef public object _queues
-    cdef public object enabled
-    cdef public object stale
-    cdef public object passed_us
-    cdef public dict aging
-    cdef public list _ends
-    cdef public object _limit
-    cdef public set _listed
-    cdef public dict _new
-
-    cpdef add(self, LeafView leaf, since_us)
-    cpdef remove(self, LeafView leaf, since_us)
-    cpdef pass_to(self, now_us)
-    cpdef next_us(self)
-
-@cython.final
 cdef class Timers:
     cdef public object _apps
     cdef public object _gangs
     cdef public object _waiting
     cdef public object _timed_out
-    cdef public Delays _delays
+    cdef public object _delays
     cdef public BackOffs _back_offs
     cdef public object usages
     cdef public object protections

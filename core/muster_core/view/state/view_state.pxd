@@ -2,7 +2,7 @@ cimport cython
 from muster_core.nodes.node cimport Node
 from muster_core.nodes.node_index cimport NodeIndex
 from muster_core.structures.shapes cimport ShapeTable
-from muster_core.view.state.timers cimport BackOffs, Delays, Timers
+from muster_core.view.state.timers cimport BackOffs, Timers
 from muster_core.view.tree.application cimport ViewApp
 from muster_core.view.tree.leaf cimport LeafView
 from muster_core.view.tree.queue cimport ParentView, ViewQueue
@@ -24,7 +24,7 @@ cdef class ViewState:
     cdef public object divisions
     cdef public dict preempting
     cdef public dict claimants
-    cdef public Delays delays
+    cdef public object delays
     cdef public object learned
     cdef public object eviction_history
     cdef public BackOffs back_offs

@@ -16,10 +16,11 @@ from muster_core.structures.steps import SIZE, Steps, freed, in_pieces
 from muster_core.values.application_states import AppState
 from muster_core.view.gang_index import GangIndex, GangShapes
 from muster_core.view.gangs import Hold, ViewGang
+from muster_core.view.state.delays import Delays
 from muster_core.view.state.divisions import Divisions
 from muster_core.view.state.history import DeviceDemand, EvictionHistory, KeptNodes
 from muster_core.view.state.queue_settings import Scopes, UserLimits
-from muster_core.view.state.timers import BackOffs, Delays, Timers
+from muster_core.view.state.timers import BackOffs, Timers
 from muster_core.view.tree.aging import AgingOrder, as_it_came
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import Slot
