@@ -209,6 +209,7 @@ OBJECTS: Final[Mapping[str, Fields]] = {
         "attributes": "words !",
         "capacity": "res !",
         "allocated": "res !",
+        "occupied": "res",
         "available": "res !",
         "utilized": "pct !",
         "allocations": "[{allocation}]",

@@ -118,8 +118,10 @@ def _check_nodes(dump: Made, snapshot: Snapshot, feed: str) -> None:
             on_it.update(one["resource"])
             assert one["nodeId"] == node["nodeID"]
         assert on_it == _bare(known.used), feed
+        assert node.get("occupied", {}) == known.reserved
         for kind, amount in node["capacity"].items():
-            assert node["available"][kind] == amount - node["allocated"][kind]
+            free, others = amount - node["allocated"][kind], known.reserved.get(kind)
+            assert node["available"][kind] == (free if others is None else max(free - others, 0))
             assert node["utilized"][kind] == int(node["allocated"][kind] / amount * 100)
 
 
