@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -118,6 +119,18 @@ def test_a_service_that_keeps_nothing_says_so(browser: Browser, tmp_path: Path) 
         shown.open("/time")
         shown.until("start the service with --state")
         shown.check()
+
+
+def test_now_is_the_end_of_the_bar_also_in_the_first_second(tmp_path: Path) -> None:
+    # PAGE-63
+    with Served(tmp_path, "--state", str(tmp_path / "state")) as served:
+        event = {"op": "add_node", "node": "n", "capacity": {"vcore": 8}}
+        served.client.post("/api/v1/events", json=[event]).raise_for_status()
+        shown = served.client.get("/queues", headers={"Accept": "text/html"}).text
+
+    found = re.search(r'id="time-slide".* max="([0-9.]+)" value="([0-9.]+)"', shown)
+    assert found is not None, shown
+    assert found[1] == found[2]
 
 
 def test_now_goes_on_in_the_bar_of_time(browser: Browser, program: Program) -> None:

@@ -167,11 +167,13 @@ def slider_of(moment: Moment, request: Request) -> Shown | None:
     if kept is None:
         return None
     now_us = max(moment.service.now_us(), kept.last_us, kept.first_us + SECOND)
+    # In the present it is at its end, also in the first second, in which the end is ahead of it.
+    value_us = min(moment.now_us(), now_us) if moment.is_past else now_us
     return {
         "origin_ms": moment.service.origin_us // 1000,
         "first": kept.first_us / SECOND,
         "last": now_us / SECOND,
-        "value": min(moment.now_us(), now_us) / SECOND,
+        "value": value_us / SECOND,
         "back": address_without(request, _MOMENT),
         "when": moment.iso(min(moment.now_us(), now_us))[:19],
         "bars": _bars(kept.per_bucket, (kept.last_us - kept.first_us) / (now_us - kept.first_us)),
