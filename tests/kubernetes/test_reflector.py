@@ -180,6 +180,21 @@ async def test_who_may_not_list_is_told_so(plane: ControlPlane) -> None:
     assert "configmaps is forbidden" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("server_name", "is_its"), [("kubernetes.default", True), ("other", False)]
+)
+async def test_the_certificate_has_the_name_that_is_given(
+    plane: ControlPlane, server_name: str, is_its: bool
+) -> None:
+    access = attrs.evolve(read_kubeconfig([plane.kubeconfig()]), server_name=server_name)
+    async with Api(access) as api:
+        if is_its:
+            assert (await api.list_all(MAPS)).objects
+        else:
+            with pytest.raises(SilenceError, match="certificate"):
+                await api.list_all(MAPS)
+
+
 async def test_an_answer_that_does_not_come(plane: ControlPlane, proxy: Proxy, name: str) -> None:
     path = MAPS.path(None, "default")
     async with Api(read_kubeconfig([plane.kubeconfig("admin", proxy.url)])) as api:

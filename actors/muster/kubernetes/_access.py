@@ -196,7 +196,11 @@ class PluginCredentials:
         if not token and not certificate:
             raise self._error("has printed neither a token nor a certificate")
         if certificate and self.tls is not None:
-            _present(self.tls, str(certificate).encode(), str(key).encode())
+            try:
+                _present(self.tls, str(certificate).encode(), str(key).encode())
+            except ssl.SSLError as error:
+                msg = f"has printed a certificate that cannot be used: {error.reason}"
+                raise self._error(msg) from None
         try:
             self._until = None if until is None else datetime.fromisoformat(str(until)).timestamp()
         except ValueError:
@@ -225,7 +229,7 @@ def in_cluster(environment: Mapping[str, str] = os.environ, account: Path = _ACC
     if not host or not port:
         msg = (
             "there is no kubeconfig file, and this is not a pod (KUBERNETES_SERVICE_HOST is not set): "
-            "give --kubeconfig, or set KUBECONFIG"
+            "set KUBECONFIG"
         )
         raise ConfigError([Problem(msg)])
     try:
@@ -387,7 +391,7 @@ class _Kubeconfig:
             if not is_null(node) and (name := one.reader.text(node, "current-context")):
                 return name
         names = ", ".join(one.reader.file for one in self._files)
-        msg = "has no current-context: name one, or give --context"
+        msg = "has no current-context: name one"
         raise ConfigError([Problem(msg, file=names)])
 
     def _part(self, list_name: str, kind: str, name: str) -> _Part:

@@ -105,6 +105,9 @@ class Api:
 
     def __init__(self, access: Access, *, connections: int = 32) -> None:
         self._access = access
+        # The certificate is checked against this name instead of the URL's.
+        name = access.server_name
+        self._extensions = {} if name is None else {"sni_hostname": name}
         self._at_once = trio.CapacityLimiter(connections)
         self._client = httpx.AsyncClient(
             base_url=access.server,
@@ -199,6 +202,7 @@ class Api:
             params=parameters,
             headers=await self._headers(),
             timeout=httpx.Timeout(SILENCE_S, connect=_CONNECT_S),
+            extensions=self._extensions,
         )
         with _silences():
             response = await self._client.send(request, stream=True)
@@ -245,7 +249,12 @@ class Api:
     ) -> httpx.Response:
         with _silences():
             return await self._client.request(
-                method, path, params=parameters, content=content, headers=headers
+                method,
+                path,
+                params=parameters,
+                content=content,
+                headers=headers,
+                extensions=self._extensions,
             )
 
 
@@ -254,8 +263,16 @@ def _silences() -> Generator[None]:
     try:
         yield
     except httpx.TransportError as error:
-        msg = f"the API server does not answer: {str(error) or type(error).__name__}"
+        msg = f"the API server does not answer: {_why(error)}"
         raise SilenceError(msg) from error
+
+
+def _why(error: BaseException) -> str:
+    """Return what an error says, or else what has caused it: httpx often says nothing itself."""
+    cause: BaseException | None = error
+    while cause is not None and not str(cause):
+        cause = cause.__cause__ or cause.__context__
+    return str(cause or type(error).__name__)
 
 
 @asynccontextmanager

@@ -97,7 +97,7 @@ def test_which_files_there_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("current-context: here", "", "FILE: has no current-context: name one, or give --context"),
+        ("current-context: here", "", "FILE: has no current-context: name one"),
         (
             "current-context: here",
             "current-context: hre",
@@ -172,6 +172,10 @@ def test_a_plugin_is_run_when_there_is_no_credential(tmp_path: Path) -> None:
     [
         ("import sys; sys.exit('log in first')", "has ended with 1: log in first"),
         ("print('{}')", "has printed no ExecCredential with a status"),
+        (
+            'print(\'{"status": {"clientCertificateData": "no", "clientKeyData": "no"}}\')',
+            "has printed a certificate that cannot be used",
+        ),
         ("print('{\"status\": {}}')", "has printed neither a token nor a certificate"),
     ],
 )
