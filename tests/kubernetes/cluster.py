@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
@@ -119,10 +118,6 @@ class ControlPlane:
         process = self._processes.pop(name)
         process.kill()
         process.wait()
-
-    def pause(self, name: str, *, goes_on: bool) -> None:
-        """Stop ``etcd`` or ``server``, or let it go on."""
-        os.kill(self._processes[name].pid, signal.SIGCONT if goes_on else signal.SIGSTOP)
 
     def end(self) -> None:
         """Kill all of it."""

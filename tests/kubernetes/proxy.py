@@ -103,7 +103,7 @@ class Proxy:
             self.requests.append(line)
             fault = self._fault(line)
             if isinstance(fault, Answer):
-                content = json.dumps(dict(fault.body)).encode()
+                content = json.dumps(dict(fault.body)).encode() + b"\n"
                 headers = [*fault.headers.items(), ("Content-Length", str(len(content)))]
                 await _send(
                     connection, stream, h11.Response(status_code=fault.status, headers=headers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, cast, final
 
@@ -211,7 +211,8 @@ class Api:
                 with _silences():
                     content = b"".join([some async for some in chunks])
                 raise _refusal(response, content)
-            yield _events(chunks)
+            async with aclosing(_events(chunks)) as events:
+                yield events
 
     async def _headers(self, *, refused: bool = False) -> dict[str, str]:
         value = await self._access.credentials.header(refused=refused)
@@ -293,7 +294,7 @@ async def chunks_of(response: httpx.Response) -> AsyncGenerator[AsyncIterator[by
                     pass
 
 
-async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[Object]]:
+async def _events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[list[Object]]:
     rest = b""
     with _silences():
         async for some in chunks:
