@@ -395,12 +395,13 @@ class DecisionView:
             state.age_anew(leaf, facts.timers.passed_us)
         state.eviction_history.load(facts.history)
         self.rounds.steps = facts.steps
-        state.learned.load(facts.learned)
-        state.nodes.learn(state.learned.taken)
-        yield from self.rounds.load(facts.last_round, facts.timers.passed_us)
+        # Before what was learned of nodes, which is forgotten where more or fewer asks are let in.
         for key, name in facts.keepers:
             app = state.apps[key]
             state.kept_nodes.keep(app, app.pending[name])
+        state.learned.load(facts.learned)
+        state.nodes.learn(state.learned.taken)
+        yield from self.rounds.load(facts.last_round, facts.timers.passed_us)
         for queue in self.queues.values():
             if queue.priority is not None:
                 self._announced[queue.config.path] = queue.priority
