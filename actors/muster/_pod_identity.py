@@ -1,0 +1,58 @@
+"""Which pod of Kubernetes an ask stands for: variables of its environment say it.
+
+An ask of a live cluster runs no command of Muster's. Its ``env`` names its pod, by the variables by
+which manifests commonly pass on the fields of the downward API; so it is in the store, in a converted
+feed and in every list, and the core knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+import attrs
+
+from muster_core.events import Work
+
+_VARIABLES: Final = {
+    "namespace": "POD_NAMESPACE",
+    "name": "POD_NAME",
+    "uid": "POD_UID",
+    "owner": "POD_OWNER",
+}
+
+
+@final
+@attrs.frozen
+class PodIdentity:
+    """A pod.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        uid: Its uid, which no other object ever has.
+        owner: What controls it, such as ``Job/train``; empty if nothing does.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    owner: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """Its namespace and its name."""
+        return f"{self.namespace}/{self.name}"
+
+    def work(self) -> Work:
+        """Return the work of its ask."""
+        said = {variable: getattr(self, name) for name, variable in _VARIABLES.items()}
+        return Work(env={variable: text for variable, text in said.items() if text})
+
+    @classmethod
+    def of(cls, work: Work | None) -> PodIdentity | None:
+        """Return the pod for which an ask with this work stands; None if it is another ask."""
+        if work is None:
+            return None
+        said = {name: work.env.get(variable, "") for name, variable in _VARIABLES.items()}
+        owner = said.pop("owner")
+        return cls(**said, owner=owner) if all(said.values()) else None
