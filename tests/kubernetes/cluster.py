@@ -182,7 +182,9 @@ contexts:
             raise ClusterError(msg)
         try:
             with self.client() as client:
-                return client.get("/readyz").text == "ok"
+                is_ready = client.get("/readyz").text == "ok"
+                # The server makes this namespace only then.
+                return is_ready and client.get("/api/v1/namespaces/default").is_success
         except (httpx.TransportError, OSError):  # Not even its certificate is there yet.
             return False
 

@@ -8,7 +8,7 @@ then nobody knows whether it was carried out.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, cast, final
@@ -16,6 +16,7 @@ from typing import Any, Final, cast, final
 import attrs
 import httpx
 import trio
+from typing_extensions import override
 
 from muster.kubernetes._access import Access
 from muster_core.errors import MusterError
@@ -35,6 +36,7 @@ SILENCE_S: Final = 60.0
 _CONNECT_S: Final = 10.0
 _UNAUTHORIZED: Final = 401
 _MERGE_PATCH: Final = "application/merge-patch+json"
+_STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 @final
@@ -107,7 +109,7 @@ class Api:
         self._access = access
         # The certificate is checked against this name instead of the URL's.
         name = access.server_name
-        self._extensions = {} if name is None else {"sni_hostname": name}
+        self._extensions: dict[str, Any] = {} if name is None else {"sni_hostname": name}
         self._at_once = trio.CapacityLimiter(connections)
         self._client = httpx.AsyncClient(
             base_url=access.server,
@@ -147,9 +149,17 @@ class Api:
         """Put an object in place of another, and return the answer; raises as :meth:`get`."""
         return await self._ask("PUT", path, body)
 
-    async def change(self, path: str, body: Object) -> Object:
-        """Merge fields into an object, and return it; raises as :meth:`get`."""
-        return await self._ask("PATCH", path, body, kind=_MERGE_PATCH)
+    async def change(self, path: str, body: Object, *, strategic: bool = False) -> Object:
+        """Merge fields into an object, and return it; raises as :meth:`get`.
+
+        Args:
+            path: Where it is.
+            body: The fields. Its uid and ``resourceVersion``, where given, have to be the same.
+            strategic: Whether to merge into lists, such as conditions, instead of replacing them;
+                the server knows how for its own kinds only.
+        """
+        kind = _STRATEGIC_PATCH if strategic else _MERGE_PATCH
+        return await self._ask("PATCH", path, body, kind=kind)
 
     async def delete(self, path: str, body: Object | None = None) -> Object:
         """Delete an object, and return the answer; raises as :meth:`get`."""
@@ -202,7 +212,7 @@ class Api:
             params=parameters,
             headers=await self._headers(),
             timeout=httpx.Timeout(SILENCE_S, connect=_CONNECT_S),
-            extensions=self._extensions,
+            extensions=self._extensions | {"trace": _Trace()},
         )
         with _silences():
             response = await self._client.send(request, stream=True)
@@ -248,22 +258,65 @@ class Api:
         headers: Mapping[str, str],
         parameters: Mapping[str, str | int] | None,
     ) -> httpx.Response:
+        request = self._client.build_request(
+            method,
+            path,
+            params=parameters,
+            content=content,
+            headers=headers,
+            extensions=self._extensions | {"trace": _Trace()},
+        )
+        request.stream = _Body(content or b"")
         with _silences():
-            return await self._client.request(
-                method,
-                path,
-                params=parameters,
-                content=content,
-                headers=headers,
-                extensions=self._extensions,
-            )
+            return await self._client.send(request)
+
+
+@final
+class _Body(httpx.AsyncByteStream):
+    """The body of a request, in one piece.
+
+    httpx's own is an asynchronous generator, which nobody closes if the request is cancelled, or
+    the connection breaks, while the body is written; trio demands that they are closed.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._rest: Iterator[bytes] = iter(())
+
+    @override
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        self._rest = iter((self._content,))
+        return self
+
+    async def __anext__(self) -> bytes:
+        for piece in self._rest:
+            return piece
+        raise StopAsyncIteration
+
+
+@final
+class _Trace:
+    """Closes the connection of a request that is cancelled during the handshake of TLS.
+
+    httpx tells it the steps of a request; it leaves such a connection to the garbage collector.
+    """
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    async def __call__(self, step: str, values: Mapping[str, Any]) -> None:
+        if step.endswith("connect_tcp.complete"):
+            self._stream = values["return_value"]
+        elif step.endswith("start_tls.failed"):
+            with trio.CancelScope(shield=True):
+                await self._stream.aclose()
 
 
 @contextmanager
 def _silences() -> Generator[None]:
     try:
         yield
-    except httpx.TransportError as error:
+    except (httpx.TransportError, httpx.DecodingError) as error:
         msg = f"the API server does not answer: {_why(error)}"
         raise SilenceError(msg) from error
 
