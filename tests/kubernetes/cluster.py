@@ -21,7 +21,7 @@ from typing import Any, Final, cast, final
 
 import httpx
 
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = float(os.environ.get("PATIENCE", "120"))
 """How long anything may take, in seconds: the machine may be slow, and busy."""
 
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -230,6 +230,10 @@ class LocalBackend:
     def health(self) -> None:
         """Return nothing: this machine is there."""
 
+    def waits_for(self) -> str | None:
+        """Return None: the service decides, whether or not commands can run."""
+        return None
+
     def measures(self) -> Mapping[str, float]:
         """Return no metrics."""
         return {}
