@@ -16,6 +16,7 @@ from typing import Any, Final, cast, final
 import attrs
 import httpx
 import trio
+from typing_extensions import override
 
 from muster.kubernetes._access import Access
 from muster_core.errors import MusterError
@@ -248,15 +249,49 @@ class Api:
         headers: Mapping[str, str],
         parameters: Mapping[str, str | int] | None,
     ) -> httpx.Response:
+        request = self._client.build_request(
+            method,
+            path,
+            params=parameters,
+            content=content,
+            headers=headers,
+            extensions=self._extensions,
+        )
+        if content is not None:
+            request.stream = _Body(content)
         with _silences():
-            return await self._client.request(
-                method,
-                path,
-                params=parameters,
-                content=content,
-                headers=headers,
-                extensions=self._extensions,
-            )
+            return await self._client.send(request)
+
+
+@final
+class _Body(httpx.AsyncByteStream):
+    """The body of a request.
+
+    That of httpx is an asynchronous generator, which stays open when the request is cancelled.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    @override
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return _Piece([self._content])
+
+
+@final
+@attrs.define
+class _Piece:
+    """Iterates over what is there."""
+
+    rest: list[bytes]
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self.rest:
+            raise StopAsyncIteration
+        return self.rest.pop()
 
 
 @contextmanager
