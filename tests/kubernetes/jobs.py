@@ -76,6 +76,20 @@ class JobSpec:
 
 @final
 @attrs.define
+class Generation:
+    """The pods of a Job that were made before all had to begin again.
+
+    Attributes:
+        names: Their names, in the order in which they were made.
+        broken_s: When one was lost, in seconds of the clock of trio, of one that is over; else None.
+    """
+
+    names: list[str] = attrs.field(factory=list[str])
+    broken_s: float | None = None
+
+
+@final
+@attrs.define
 class Job:
     """A Job that runs.
 
@@ -83,7 +97,8 @@ class Job:
         spec: What it is.
         uid: The uid of its object.
         pods: Its pods, by their uids, as they were last seen.
-        made: The names of all pods that were made.
+        generations: Its pods, those of now last; of a Job whose members begin again one by one there
+            is only one.
         ended: When it has succeeded or failed.
         has_failed: Whether it has failed.
     """
@@ -91,13 +106,18 @@ class Job:
     spec: JobSpec
     uid: str = ""
     pods: dict[str, Object] = attrs.field(factory=dict[str, Object])
-    made: list[str] = attrs.field(factory=list[str])
+    generations: list[Generation] = attrs.field(factory=lambda: [Generation()])
     ended: trio.Event = attrs.field(factory=trio.Event)
     has_failed: bool = False
     #: The names of pods that were made, and that the watch has not told of.
     _unseen: dict[str, trio.Event] = attrs.field(factory=dict[str, trio.Event])
     _changed: trio.Event = attrs.field(factory=trio.Event)
-    _is_broken: bool = False
+    _broken_s: float | None = None
+
+    @property
+    def made(self) -> list[str]:
+        """The names of all pods that were made."""
+        return [name for one in self.generations for name in one.names]
 
     @property
     def succeeded(self) -> int:
@@ -120,8 +140,8 @@ class Job:
         else:
             self.pods[metadata["uid"]] = one
         is_lost = change.new is None or "deletionTimestamp" in metadata or _was_refused(one)
-        if is_lost and _phase(one) != "Succeeded":
-            self._is_broken = True
+        if is_lost and _phase(one) != "Succeeded" and self._broken_s is None:
+            self._broken_s = trio.current_time()
         if metadata["name"] in self._unseen:
             self._unseen[metadata["name"]].set()
         self._changed.set()
@@ -131,7 +151,7 @@ class Job:
         async with trio.open_nursery() as nursery:
             while not self._is_over():
                 self._changed = trio.Event()
-                if self.spec.together and self._is_broken:
+                if self.spec.together and self._broken_s is not None:
                     await self._begin_again(api)
                 missing = self.spec.members - self.succeeded - len(self.active) - len(self._unseen)
                 for _ in range(missing):
@@ -155,7 +175,7 @@ class Job:
         body = {"apiVersion": "v1", "kind": "Pod", **pod}
         path, seen = PODS.path(name, self.spec.namespace), self._unseen[name]
         await until_answered(lambda: api.create(PODS.path(None, self.spec.namespace), body))
-        self.made.append(name)
+        self.generations[-1].names.append(name)
         while not seen.is_set():
             with trio.move_on_after(_UNSEEN_S):
                 await seen.wait()
@@ -166,6 +186,7 @@ class Job:
 
     async def _begin_again(self, api: Api) -> None:
         """Delete all pods, and wait until the last has gone."""
+        self.generations[-1].broken_s = self._broken_s
         while self.pods or self._unseen:
             self._changed = trio.Event()
             async with trio.open_nursery() as nursery:
@@ -174,7 +195,8 @@ class Job:
                         nursery.start_soon(_delete, api, one)
             if self.pods or self._unseen:
                 await self._changed.wait()
-        self._is_broken = False
+        self._broken_s = None
+        self.generations.append(Generation())
 
 
 def _phase(pod: Object) -> str:
