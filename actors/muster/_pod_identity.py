@@ -1,12 +1,13 @@
-"""Which pod of Kubernetes an ask stands for: variables of its environment say it.
+"""Which pod of Kubernetes an ask stands for, and why a pod has no ask.
 
-An ask of a live cluster runs no command of Muster's. Its ``env`` names its pod, by the variables by
+An ask of a live cluster runs no command of Muster's. Its ``env`` names its pod, by the variables with
 which manifests commonly pass on the fields of the downward API; so it is in the store, in a converted
 feed and in every list, and the core knows nothing of it.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final, final
 
 import attrs
@@ -21,6 +22,7 @@ _VARIABLES: Final = {
 }
 
 
+# POD-1
 @final
 @attrs.frozen
 class PodIdentity:
@@ -56,3 +58,35 @@ class PodIdentity:
         said = {name: work.env.get(variable, "") for name, variable in _VARIABLES.items()}
         owner = said.pop("owner")
         return cls(**said, owner=owner) if all(said.values()) else None
+
+
+@final
+@attrs.frozen
+class PodFilter:
+    """Which pods are meant; None for all.
+
+    Attributes:
+        namespace: Those of this namespace.
+        name: Those of this name.
+    """
+
+    namespace: str | None = None
+    name: str | None = None
+
+    def admits(self, pod: PodIdentity | None) -> bool:
+        """Return whether something is a pod, and is meant."""
+        return (
+            pod is not None
+            and self.namespace in {None, pod.namespace}
+            and self.name in {None, pod.name}
+        )
+
+
+@final
+class PodCode(StrEnum):
+    """Why a pod has no ask; the reasons of asks are those of the core."""
+
+    # POD-11
+    NOT_SUPPORTED = "NotSupported"
+    # POD-12
+    NOT_QUEUED = "NotQueued"
