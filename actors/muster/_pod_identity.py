@@ -55,9 +55,10 @@ class PodIdentity:
         """Return the pod for which an ask with this work stands; None if it is another ask."""
         if work is None:
             return None
-        said = {name: work.env.get(variable, "") for name, variable in _VARIABLES.items()}
-        owner = said.pop("owner")
-        return cls(**said, owner=owner) if all(said.values()) else None
+        get = work.env.get
+        namespace, name, uid, owner = map(get, _VARIABLES.values())
+        # Whoever looks for one pod asks this of tens of thousands.
+        return cls(namespace, name, uid, owner or "") if namespace and name and uid else None
 
 
 @final
@@ -80,6 +81,12 @@ class PodFilter:
             and self.namespace in {None, pod.namespace}
             and self.name in {None, pod.name}
         )
+
+    def finds(self, work: Work | None) -> bool:
+        """Return whether an ask with this work stands for a pod, and that is meant."""
+        if work is None or self.name not in {None, work.env.get(_VARIABLES["name"])}:
+            return False
+        return self.admits(PodIdentity.of(work))
 
 
 @final

@@ -118,6 +118,7 @@ def test_asks_say_their_pods(here: Here) -> None:
     assert here.get("/api/v1/asks/web/one")["item"]["pod"]["owner"] is None
     assert "pod" not in here.get("/api/v1/asks/etl/load")["item"]
     assert here.get("/api/v1/asks", fields="pod")["items"][-1] == {}
+    assert here.get("/api/v1/nodes/n1")["item"]["asks"][0]["pod"]["name"] == "Train-0"
 
 
 # POD-3
@@ -272,6 +273,7 @@ def test_the_page_shows_pods(here: Here) -> None:
     assert "Namespace" not in found(here.client, "/asks/etl/load")
     assert "train/w0 pod ml/Train-0 of Job/train" in found(here.client, "/asks")
     assert "Namespace ml Owner Job/train" in found(here.client, "/apps/train")
+    assert "train/w0 pod ml/Train-0 of Job/train" in found(here.client, "/nodes/n1")
 
 
 # POD-14

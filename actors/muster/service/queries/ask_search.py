@@ -22,6 +22,7 @@ from muster_core.owners.asks import Allocation, Ask
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import PART, Steps, in_pieces
+from muster_core.values.event_fields import Work
 from muster_core.view.tree.application import ViewApp
 
 _EVERYWHERE: Final = frozenset(AskPlace)
@@ -289,12 +290,12 @@ def _of_user(user: str) -> Test:
 
 # POD-4
 def _of_pods(context: ReadContext, wanted: PodFilter) -> Test:
-    return lambda piece: [entry for entry in piece if wanted.admits(_pod_of(context, entry))]
+    return lambda piece: [entry for entry in piece if wanted.finds(_work_of(context, entry))]
 
 
-def _pod_of(context: ReadContext, entry: IndexEntry) -> PodIdentity | None:
+def _work_of(context: ReadContext, entry: IndexEntry) -> Work | None:
     known = context.ledger.ask(entry.app.identity.name, entry.name)
-    return None if known is None else known.pod
+    return None if known is None else known.event.work
 
 
 # PAGE-40, POD-14
@@ -302,7 +303,7 @@ def _named(context: ReadContext, text: str) -> Test:
     def has_text(entry: IndexEntry) -> bool:
         if text in f"{entry.app.identity.name}/{entry.name}".lower():
             return True
-        pod = _pod_of(context, entry)
+        pod = PodIdentity.of(_work_of(context, entry))
         return pod is not None and text in pod.full_name.lower()
 
     return lambda piece: [*filter(has_text, piece)]
