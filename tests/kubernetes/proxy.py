@@ -5,23 +5,21 @@ It speaks plain HTTP to the client, and TLS to the server.
 
 from __future__ import annotations
 
+import json
+import ssl
 from collections import Counter
-from collections.abc import AsyncGenerator
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from muster.kubernetes._api import chunks_of
 from random import Random
-from tests.kubernetes.cluster import ControlPlane
-from typing import Any
-from typing import Final
-from typing import final
+from typing import Any, Final, final
+
 import attrs
 import h11
 import httpx
-import json
-import ssl
 import trio
 
+from muster.kubernetes._api import chunks_of
+from tests.kubernetes.cluster import ControlPlane
 
 _DROPPED: Final = {
     *(b"host", b"content-length", b"transfer-encoding", b"content-encoding", b"connection"),

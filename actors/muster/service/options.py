@@ -209,6 +209,20 @@ class Backend(Protocol):
         """Return the values of its metrics, by their names."""
         ...
 
+    # POD-9
+    def pod_reasons(self, namespace: str, name: str, /) -> Sequence[tuple[str, str]] | None:
+        """Return why a pod of Kubernetes that waits for this scheduler has no ask.
+
+        Args:
+            namespace: Its namespace.
+            name: Its name.
+
+        Returns:
+            Codes (:class:`PodCode`) and sentences; None if there is no such pod, or nobody knows:
+            only what follows a cluster of Kubernetes knows pods.
+        """
+        ...
+
     async def output(
         self, host: BackendHost, app: str, ask: str, attempt: int | None
     ) -> StartOutput:

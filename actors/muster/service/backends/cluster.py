@@ -260,6 +260,9 @@ class ClusterBackend(ABC, Generic[Own, C]):
         """Return the values of its metrics."""
         return {f"muster_{self.options.run}_connected": float(self.health()["connected"] is True)}
 
+    def pod_reasons(self, _namespace: str, _name: str, /) -> None:
+        """Return nothing: there are no pods."""
+
     # Its nodes
 
     @asynccontextmanager

@@ -238,6 +238,9 @@ class LocalBackend:
         """Return no metrics."""
         return {}
 
+    def pod_reasons(self, _namespace: str, _name: str, /) -> None:
+        """Return nothing: there are no pods."""
+
     # LOCAL-10
     async def output(
         self, host: BackendHost, app: str, ask: str, attempt: int | None
