@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from tests.kubernetes.cluster import PATIENCE_S, ControlPlane
 from tests.kubernetes.roles import DEPLOY, NAMESPACE, documents, give_roles, may
+from tests.kubernetes.world import Outside, node_of, pod_of, wait_for
 
 MANIFESTS = sorted(path.name for path in DEPLOY.glob("*.yaml") if path.stem != "kustomization")
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -27,7 +32,7 @@ EVERYWHERE: Mapping[str, set[str]] = {
     "pods/status": {"patch"},
     "pods/exec": set(),
     "pods/log": set(),
-    "configmaps": FOLLOWED,
+    "configmaps": set(),
     "persistentvolumeclaims": FOLLOWED,
     "persistentvolumes": FOLLOWED,
     "events": {"create", "patch"},
@@ -148,11 +153,13 @@ def test_the_verbs_are_exactly_those(roles: ControlPlane, resource: str) -> None
     assert allowed(roles, resource) == EVERYWHERE[resource]
 
 
-def test_it_has_leases_of_its_own_namespace_only(roles: ControlPlane) -> None:
+def test_it_has_queues_and_leases_of_its_own_namespace_only(roles: ControlPlane) -> None:
     leases = "leases.coordination.k8s.io"
 
     assert allowed(roles, leases, NAMESPACE) == {"get", "create", "update"}
+    assert allowed(roles, "configmaps", NAMESPACE) == FOLLOWED
     assert allowed(roles, leases, "kube-system") == set()
+    assert allowed(roles, "configmaps", "kube-system") == set()
     assert allowed(roles, "secrets", NAMESPACE) == set()
 
 
@@ -175,3 +182,55 @@ def test_each_rule_is_looked_at(roles: ControlPlane) -> None:
                 plural, slash, part = resource.partition("/")
                 full = f"{plural}{'.' if group else ''}{group}{slash}{part}"
                 assert full in looked_at, full
+
+
+async def test_it_runs_as_the_deployment_says_with_these_roles(
+    roles: ControlPlane, tmp_path: Path
+) -> None:
+    outside = Outside(roles)
+    await outside.clear()
+    await trio.to_thread.run_sync(lambda: applied(roles, f"--kustomize={DEPLOY}"))
+    await outside.add_node(node_of("n1"))
+    await outside.add_pod(pod_of("fits"))
+    await outside.add_pod(pod_of("large", cpu="64"))
+
+    async def are_told() -> bool:
+        pods = await outside.pods()
+        told = pods["large"]["status"].get("conditions", [{}])[0].get("reason")
+        return "nodeName" in pods["fits"]["spec"] and told == "Unschedulable"
+
+    async def has_events() -> bool:
+        found = await outside.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
+        return "FailedScheduling" in {one["reason"] for one in found["items"]}
+
+    environment = {**os.environ, "KUBECONFIG": str(roles.kubeconfig("muster"))}
+    command = [sys.executable, "-m", "muster", *options_at(tmp_path)]
+    with (tmp_path / "log").open("wb") as log:
+        process = await trio.lowlevel.open_process(
+            command, stderr=log, env=environment, cwd=tmp_path
+        )
+    try:
+        await wait_for(are_told, "one pod is bound, and the other says why it is not")
+        await wait_for(has_events, "there is an event")
+        process.terminate()
+        with trio.fail_after(PATIENCE_S):
+            assert await process.wait() == 0
+    finally:
+        process.kill()
+        await outside.clear()
+    log_text = (tmp_path / "log").read_text()
+    assert "forbidden" not in log_text
+    assert '"level": "error"' not in log_text
+
+
+def options_at(folder: Path) -> list[str]:
+    """Return the arguments in the Deployment, with files and the address of a folder."""
+    (deployment,) = documents("deployment.yaml")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    instead = {
+        "--state": folder / "state",
+        "--tokens": DEPLOY / "tokens",
+        "--listen": f"unix:{folder / 'socket'}",
+    }
+    words = [word.partition("=") for word in container["args"]]
+    return [f"{name}{equals}{instead.get(name, value)}" for name, equals, value in words]
