@@ -20,6 +20,7 @@ import muster
 from muster.kubernetes import BindOptions, Cluster, connect
 from muster_core.snapshots import AskPlace
 from tests.kubernetes.cluster import PATIENCE_S, ControlPlane
+from tests.kubernetes.roles import give_roles
 
 QUEUES: Final = """
 partitions:
@@ -232,12 +233,17 @@ async def world_of(
     plane: ControlPlane,
     *,
     url: str | None = None,
-    user: str = "admin",
+    user: str = "muster",
     queues: str = QUEUES,
     store: Path | None = None,
     options: BindOptions | None = None,
 ) -> AsyncGenerator[World]:
-    """Follow a control plane as a program does, for the time of a block."""
+    """Follow a control plane as a program does, for the time of a block.
+
+    It may do what the roles of ``deploy/kubernetes`` allow, and no more.
+    """
+    if user == "muster":
+        await trio.to_thread.run_sync(give_roles, plane)
     kubeconfig = await trio.to_thread.run_sync(plane.kubeconfig, user, url)
     async with (
         connect(kubeconfig, options=options or BindOptions()) as cluster,

@@ -96,9 +96,9 @@ class KubernetesBinder:
             return
         self._cache.set_held(entry, Held.BOUND)
         try:
-            await self._bind(entry, allocation.node)
+            is_sent = await self._bind(entry, allocation.node)
             started()
-            if not entry.is_lost and entry.pod.node is None:
+            if is_sent and not entry.is_lost:
                 text = f"{identity.full_name} is bound to {allocation.node}"
                 self._reports.event(identity, "Scheduled", text)
             await self._attend(entry, allocation)
@@ -144,8 +144,11 @@ class KubernetesBinder:
 
     # Binding
 
-    async def _bind(self, entry: PodEntry, node: str) -> None:
+    async def _bind(self, entry: PodEntry, node: str) -> bool:
         """Bind a pod, unless it is bound; return when it is, or is over.
+
+        Returns:
+            Whether a binding was sent.
 
         Raises:
             _MovedError: If another one has bound it elsewhere.
@@ -153,15 +156,18 @@ class KubernetesBinder:
         """
         began = trio.current_time()
         rests = _rests()
+        is_sent = False
         while not (entry.is_lost or _is_bound(entry, node)):
             refusal = await self._attempt(entry, node, began)
+            is_sent = is_sent or entry.sent_to is not None or refusal is None
             if refusal is None:
-                return
+                break
             if trio.current_time() >= self._deadline(began, node):
                 await self._give_up(entry, node, refusal)
-                return
+                break
             with trio.move_on_after(max(next(rests), refusal.retry_after)):
                 await entry.changed.park()
+        return is_sent
 
     async def _attempt(self, entry: PodEntry, node: str, began: float) -> _Refusal | None:
         """Wait for room, and send a binding; return why it was not carried out, or None if it was."""

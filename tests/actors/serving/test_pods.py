@@ -371,6 +371,9 @@ class Cluster:
     def measures(self) -> Mapping[str, float]:
         return {}
 
+    def waits_for(self) -> None:
+        """Return None: it decides at once."""
+
     def pod_reasons(self, namespace: str, name: str, /) -> Sequence[tuple[str, str]] | None:
         known = {
             "shop/near": [("NotSupported", FIELD)],

@@ -233,15 +233,15 @@ class KubernetesBackend:
                 partition=self._partition,
                 access=access,
             ) as cluster,
-            self._holding(access),
+            self._holding(access, cluster),
         ):
-            self._cluster = cluster
             self._waits_for = "the pods and nodes of the cluster are being let in"
             yield cluster.binder
 
     @asynccontextmanager
-    async def _holding(self, access: Access) -> AsyncGenerator[None, None]:
+    async def _holding(self, access: Access, cluster: Cluster) -> AsyncGenerator[None, None]:
         """Hold the lease for the time of a block, if there is one."""
+        self._cluster = cluster
         if self._options.lease is None:
             yield
             return
