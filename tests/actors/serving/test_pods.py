@@ -12,9 +12,11 @@ from typing import Any, ClassVar, Final, final
 import attrs
 import pytest
 import trio
+from click.shell_completion import ShellComplete
 from typing_extensions import override
 
 from muster import Allocation
+from muster.cli._main import muster
 from muster.service.options import (
     Backend,
     BackendHost,
@@ -241,6 +243,29 @@ def test_muster_get_a_pod(here: Here, name: tuple[str, ...]) -> None:
 
     assert whole["item"]["ask"] == "one"
     assert "namespace shop, name web-0, uid uid-web-0" in printed(here, "get", "pod", *name)
+
+
+# CLIENT-6
+@pytest.mark.parametrize(
+    ("words", "typed", "wanted"),
+    [
+        (["why"], "shop/", ["shop/web-0", "shop/odd"]),
+        (["why"], "web/o", ["web/one"]),
+        (["get", "pods"], "ml/Tr", ["ml/Train-0"]),
+        (["get"], "po", ["pods"]),
+    ],
+)
+def test_pods_are_completed(
+    here: Here,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    typed: str,
+    wanted: list[str],
+) -> None:
+    monkeypatch.setenv("MUSTER_SERVER", str(here.client.base_url))
+    completion = ShellComplete(muster, {}, "muster", "_MUSTER_COMPLETE")
+
+    assert [one.value for one in completion.get_completions(words, typed)] == wanted
 
 
 # POD-8
