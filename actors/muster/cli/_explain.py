@@ -549,7 +549,7 @@ _BOUND: Final = AskPlace.BOUND.value
 
 
 @click.command("why", epilog=example("muster why nightly-1/load-0 --remedies"))
-@click.argument("ask", metavar="APP/ASK|NAMESPACE/POD", shell_complete=NameCompletion.of("asks"))
+@click.argument("ask", metavar="APP/ASK|NAMESPACE/POD", shell_complete=NameCompletion.asks_or_pods)
 @click.option(
     "--remedies",
     is_flag=True,

@@ -261,6 +261,11 @@ class NameCompletion:
         return lambda context, _parameter, typed: _names(context, kind, typed)
 
     @staticmethod
+    def asks_or_pods(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
+        """Complete an ask as APP/ASK, or else a pod as NAMESPACE/POD."""
+        return _names(context, "asks", typed) or _names(context, "pods", typed)
+
+    @staticmethod
     def apps_and_asks(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
         """Complete an application, or an ask as APP/ASK."""
         return _names(context, "asks" if "/" in typed else "apps", typed)

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from click.shell_completion import ShellComplete
+from collections.abc import AsyncGenerator
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, ClassVar, Final, final
-
-import attrs
-import pytest
-import trio
-from typing_extensions import override
-
 from muster import Allocation
-from muster.service.options import (
-    Backend,
-    BackendHost,
-    BackendOptions,
-    NoOutputError,
-    ServeOptions,
-    StartOutput,
-)
+from muster.cli._main import muster
+from muster.service.options import Backend
+from muster.service.options import BackendHost
+from muster.service.options import BackendOptions
+from muster.service.options import NoOutputError
+from muster.service.options import ServeOptions
+from muster.service.options import StartOutput
+from pathlib import Path
 from tests.actors.cli.helpers import run
-from tests.actors.serving.served import CONFIG, Here, Served
-from tests.actors.serving.test_page_asks import found, rows
+from tests.actors.serving.served import CONFIG
+from tests.actors.serving.served import Here
+from tests.actors.serving.served import Served
+from tests.actors.serving.test_page_asks import found
+from tests.actors.serving.test_page_asks import rows
+from typing import Any
+from typing import ClassVar
+from typing import Final
+from typing import final
+from typing_extensions import override
+import attrs
+import json
+import pytest
+import re
+import trio
+
 
 Item = dict[str, Any]
 
@@ -241,6 +250,29 @@ def test_muster_get_a_pod(here: Here, name: tuple[str, ...]) -> None:
 
     assert whole["item"]["ask"] == "one"
     assert "namespace shop, name web-0, uid uid-web-0" in printed(here, "get", "pod", *name)
+
+
+# CLIENT-6
+@pytest.mark.parametrize(
+    ("words", "typed", "wanted"),
+    [
+        (["why"], "shop/", ["shop/web-0", "shop/odd"]),
+        (["why"], "web/o", ["web/one"]),
+        (["get", "pods"], "ml/Tr", ["ml/Train-0"]),
+        (["get"], "po", ["pods"]),
+    ],
+)
+def test_pods_are_completed(
+    here: Here,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    typed: str,
+    wanted: list[str],
+) -> None:
+    monkeypatch.setenv("MUSTER_SERVER", str(here.client.base_url))
+    completion = ShellComplete(muster, {}, "muster", "_MUSTER_COMPLETE")
+
+    assert [one.value for one in completion.get_completions(words, typed)] == wanted
 
 
 # POD-8
