@@ -130,7 +130,7 @@ def _job(random: Random, number: int, members: int, seconds: float) -> JobSpec:
     requests = {"cpu": str(cores), "memory": f"{random.randint(1, 4 * cores)}Gi"}
     place = random.choice(("prod", "batch")), random.choice(list(CLASSES))
     runs = {
-        RUN_SECONDS: f"{random.uniform(0.5, seconds / 10):.1f}",
+        RUN_SECONDS: f"{random.uniform(0.5, seconds / 6):.1f}",
         ENDS_IN: f"{random.uniform(0, 3):.1f}",
     }
     return _job_of(f"job-{number}", members, least, requests, place, runs)
@@ -344,7 +344,7 @@ class Outcome:
     Attributes:
         faults: What was wrong.
         bindings: How many pods were bound.
-        evictions: How many were evicted after that.
+        evictions: How many pods the controller has lost, most of them by preemption.
         kills: How often what was killed.
         proxied: How many faults of each kind the proxy made.
         jobs: How many Jobs have succeeded.
@@ -460,7 +460,7 @@ class Storm:
             *await self.scheduler.faults(books, len(unfinished)),
         ]
         outcome.bindings = len(books.runs)
-        outcome.evictions = sum(run.outcome == "deleted" for run in books.runs.values())
+        outcome.evictions = sum(len(one.lost) for one in jobs)
         outcome.proxied = self.proxy.faults
         outcome.jobs = sum(one.ended.is_set() and not one.has_failed for one in jobs)
 
