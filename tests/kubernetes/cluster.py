@@ -6,6 +6,20 @@ the programs. They end with the process that has started them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Generator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from typing import Final
+from typing import cast
+from typing import final
+import httpx
 import os
 import shutil
 import socket
@@ -13,16 +27,9 @@ import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from functools import cache
-from pathlib import Path
-from typing import Any, Final, cast, final
 
-import httpx
 
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = float(os.environ.get("PATIENCE", "120"))
 """How long anything may take, in seconds: the machine may be slow, and busy."""
 
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -187,7 +194,9 @@ contexts:
             raise ClusterError(msg)
         try:
             with self.client() as client:
-                return client.get("/readyz").text == "ok"
+                is_ready = client.get("/readyz").text == "ok"
+                # The server makes this namespace only then.
+                return is_ready and client.get("/api/v1/namespaces/default").is_success
         except (httpx.TransportError, OSError):  # Not even its certificate is there yet.
             return False
 

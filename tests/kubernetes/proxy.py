@@ -123,6 +123,10 @@ class Proxy:
         """Let faults meet the next requests that have some text in their line."""
         self._faults += [(part, one) for one in faults]
 
+    def clear(self) -> None:
+        """Let no fault meet any further request."""
+        self._faults.clear()
+
     def cut_all(self, *, for_ever: bool = False) -> None:
         """Break all connections, and those that are to come."""
         self._is_away = for_ever

@@ -8,7 +8,7 @@ then nobody knows whether it was carried out.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, cast, final
@@ -36,6 +36,7 @@ SILENCE_S: Final = 60.0
 _CONNECT_S: Final = 10.0
 _UNAUTHORIZED: Final = 401
 _MERGE_PATCH: Final = "application/merge-patch+json"
+_STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 @final
@@ -68,10 +69,19 @@ class Resource:
     Attributes:
         group: Its API group and version, such as ``v1`` or ``scheduling.k8s.io/v1``.
         plural: Its name in URLs, such as ``pods``.
+        namespace: The only namespace whose objects are wanted, or None for all.
+        name: The name of the only object that is wanted, or None for all.
     """
 
     group: str
     plural: str
+    namespace: str | None = None
+    name: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, str | int]:
+        """The parameters of a list and a watch."""
+        return {} if self.name is None else {"fieldSelector": f"metadata.name={self.name}"}
 
     def path(self, name: str | None = None, namespace: str | None = None, part: str = "") -> str:
         """Return the path of all objects, of those of a namespace, of one, or of a part of one."""
@@ -108,7 +118,7 @@ class Api:
         self._access = access
         # The certificate is checked against this name instead of the URL's.
         name = access.server_name
-        self._extensions = {} if name is None else {"sni_hostname": name}
+        self._extensions: dict[str, Any] = {} if name is None else {"sni_hostname": name}
         self._at_once = trio.CapacityLimiter(connections)
         self._client = httpx.AsyncClient(
             base_url=access.server,
@@ -148,9 +158,17 @@ class Api:
         """Put an object in place of another, and return the answer; raises as :meth:`get`."""
         return await self._ask("PUT", path, body)
 
-    async def change(self, path: str, body: Object) -> Object:
-        """Merge fields into an object, and return it; raises as :meth:`get`."""
-        return await self._ask("PATCH", path, body, kind=_MERGE_PATCH)
+    async def change(self, path: str, body: Object, *, strategic: bool = False) -> Object:
+        """Merge fields into an object, and return it; raises as :meth:`get`.
+
+        Args:
+            path: Where it is.
+            body: The fields. Its uid and ``resourceVersion``, where given, have to be the same.
+            strategic: Whether to merge into lists, such as conditions, instead of replacing them;
+                the server knows how for its own kinds only.
+        """
+        kind = _STRATEGIC_PATCH if strategic else _MERGE_PATCH
+        return await self._ask("PATCH", path, body, kind=kind)
 
     async def delete(self, path: str, body: Object | None = None) -> Object:
         """Delete an object, and return the answer; raises as :meth:`get`."""
@@ -164,9 +182,9 @@ class Api:
             SilenceError: If it does not answer.
         """
         objects: list[Object] = []
-        parameters: dict[str, str | int] = {"limit": PAGE}
+        parameters = {**resource.parameters, "limit": PAGE}
         while True:
-            page = await self.get(resource.path(), **parameters)
+            page = await self.get(resource.path(None, resource.namespace), **parameters)
             objects += page.get("items") or ()
             metadata = cast("Mapping[str, str]", page["metadata"])
             if not (more := metadata.get("continue")):
@@ -192,6 +210,7 @@ class Api:
             SilenceError: If the connection breaks, or nothing comes for :data:`SILENCE_S`.
         """
         parameters: dict[str, str | int] = {
+            **resource.parameters,
             "watch": 1,
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
@@ -199,11 +218,11 @@ class Api:
         }
         request = self._client.build_request(
             "GET",
-            resource.path(),
+            resource.path(None, resource.namespace),
             params=parameters,
             headers=await self._headers(),
             timeout=httpx.Timeout(SILENCE_S, connect=_CONNECT_S),
-            extensions=self._extensions,
+            extensions=self._extensions | {"trace": _Trace()},
         )
         with _silences():
             response = await self._client.send(request, stream=True)
@@ -255,50 +274,59 @@ class Api:
             params=parameters,
             content=content,
             headers=headers,
-            extensions=self._extensions,
+            extensions=self._extensions | {"trace": _Trace()},
         )
-        if content is not None:
-            request.stream = _Body(content)
+        request.stream = _Body(content or b"")
         with _silences():
             return await self._client.send(request)
 
 
 @final
 class _Body(httpx.AsyncByteStream):
-    """The body of a request.
+    """The body of a request, in one piece.
 
-    That of httpx is an asynchronous generator, which stays open when the request is cancelled.
+    httpx's own is an asynchronous generator, which nobody closes if the request is cancelled, or
+    the connection breaks, while the body is written; trio demands that they are closed.
     """
 
     def __init__(self, content: bytes) -> None:
         self._content = content
+        self._rest: Iterator[bytes] = iter(())
 
     @override
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return _Piece([self._content])
-
-
-@final
-@attrs.define
-class _Piece:
-    """Iterates over what is there."""
-
-    rest: list[bytes]
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
+        self._rest = iter((self._content,))
         return self
 
     async def __anext__(self) -> bytes:
-        if not self.rest:
-            raise StopAsyncIteration
-        return self.rest.pop()
+        for piece in self._rest:
+            return piece
+        raise StopAsyncIteration
+
+
+@final
+class _Trace:
+    """Closes the connection of a request that is cancelled during the handshake of TLS.
+
+    httpx tells it the steps of a request; it leaves such a connection to the garbage collector.
+    """
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    async def __call__(self, step: str, values: Mapping[str, Any]) -> None:
+        if step.endswith("connect_tcp.complete"):
+            self._stream = values["return_value"]
+        elif step.endswith("start_tls.failed"):
+            with trio.CancelScope(shield=True):
+                await self._stream.aclose()
 
 
 @contextmanager
 def _silences() -> Generator[None]:
     try:
         yield
-    except httpx.TransportError as error:
+    except (httpx.TransportError, httpx.DecodingError) as error:
         msg = f"the API server does not answer: {_why(error)}"
         raise SilenceError(msg) from error
 
