@@ -99,6 +99,7 @@ class Job:
         pods: Its pods, by their uids, as they were last seen.
         generations: Its pods, those of now last; of a Job whose members begin again one by one there
             is only one.
+        lost: The uids of the pods that it has lost; not those that were deleted to begin again.
         ended: When it has succeeded or failed.
         has_failed: Whether it has failed.
     """
@@ -107,12 +108,14 @@ class Job:
     uid: str = ""
     pods: dict[str, Object] = attrs.field(factory=dict[str, Object])
     generations: list[Generation] = attrs.field(factory=lambda: [Generation()])
+    lost: set[str] = attrs.field(factory=set[str])
     ended: trio.Event = attrs.field(factory=trio.Event)
     has_failed: bool = False
     #: The names of pods that were made, and that the watch has not told of.
     _unseen: dict[str, trio.Event] = attrs.field(factory=dict[str, trio.Event])
     _changed: trio.Event = attrs.field(factory=trio.Event)
     _broken_s: float | None = None
+    _is_beginning: bool = False
 
     @property
     def made(self) -> list[str]:
@@ -140,8 +143,9 @@ class Job:
         else:
             self.pods[metadata["uid"]] = one
         is_lost = change.new is None or "deletionTimestamp" in metadata or _was_refused(one)
-        if is_lost and _phase(one) != "Succeeded" and self._broken_s is None:
-            self._broken_s = trio.current_time()
+        if is_lost and _phase(one) != "Succeeded" and not self._is_beginning:
+            self.lost.add(metadata["uid"])
+            self._broken_s = self._broken_s or trio.current_time()
         if metadata["name"] in self._unseen:
             self._unseen[metadata["name"]].set()
         self._changed.set()
@@ -187,6 +191,7 @@ class Job:
     async def _begin_again(self, api: Api) -> None:
         """Delete all pods, and wait until the last has gone."""
         self.generations[-1].broken_s = self._broken_s
+        self._is_beginning = True
         while self.pods or self._unseen:
             self._changed = trio.Event()
             async with trio.open_nursery() as nursery:
@@ -195,7 +200,7 @@ class Job:
                         nursery.start_soon(_delete, api, one)
             if self.pods or self._unseen:
                 await self._changed.wait()
-        self._broken_s = None
+        self._broken_s, self._is_beginning = None, False
         self.generations.append(Generation())
 
 

@@ -9,7 +9,9 @@ over all Jobs have to have succeeded, and the books of the nodes have to be righ
 from __future__ import annotations
 
 import itertools
+import shutil
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -130,7 +132,7 @@ def _job(random: Random, number: int, members: int, seconds: float) -> JobSpec:
     requests = {"cpu": str(cores), "memory": f"{random.randint(1, 4 * cores)}Gi"}
     place = random.choice(("prod", "batch")), random.choice(list(CLASSES))
     runs = {
-        RUN_SECONDS: f"{random.uniform(0.5, seconds / 10):.1f}",
+        RUN_SECONDS: f"{random.uniform(0.5, seconds / 6):.1f}",
         ENDS_IN: f"{random.uniform(0, 3):.1f}",
     }
     return _job_of(f"job-{number}", members, least, requests, place, runs)
@@ -227,6 +229,7 @@ class MusterProcess:
 
     def _end(self, books: Books, unfinished: int) -> list[str]:
         assert self._served is not None
+        runs = list(books.runs.values())  # The fresh one may bind others.
         with self._served as served:
             kept = _state_of(served, unfinished)
         with self._start(self._plane.url, self._plane.folder / "fresh") as served:
@@ -236,7 +239,7 @@ class MusterProcess:
             for key in sorted(kept.keys() | fresh.keys())
             if kept.get(key) != fresh.get(key)
         ]
-        return [*self._faults, *different, *faults_of_store(self._state, books)]
+        return [*self._faults, *different, *faults_of_store(self._state, runs)]
 
 
 def _state_of(served: Served, unfinished: int) -> dict[str, object]:
@@ -268,7 +271,7 @@ def _items(served: Served, path: str) -> Iterator[dict[str, Any]]:
 # -- what has to be so ----------------------------------------------------------------------
 
 
-def faults_of_store(state: Path, books: Books) -> Iterator[str]:
+def faults_of_store(state: Path, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what is wrong with a store: all that ran was decided, and it decides the same again."""
     again = PlainScheduler(default_configuration())
     decided, index = set[tuple[str | None, str | None]](), 0
@@ -283,7 +286,7 @@ def faults_of_store(state: Path, books: Books) -> Iterator[str]:
                 yield f"batch {batch.number} of the store decides otherwise, let in again"
             bound = [one.decision for one in batch.decisions if one.decision.kind is Kind.BOUND]
             decided |= {(one.ask, one.node) for one in bound}
-    for run in books.runs.values():
+    for run in runs:
         if (run.name.partition("/")[2], run.node) not in decided:
             yield f"pod {run.name} was bound to {run.node}, and nobody has decided that"
 
@@ -344,7 +347,7 @@ class Outcome:
     Attributes:
         faults: What was wrong.
         bindings: How many pods were bound.
-        evictions: How many were evicted after that.
+        evictions: How many pods the controller has lost, most of them by preemption.
         kills: How often what was killed.
         proxied: How many faults of each kind the proxy made.
         jobs: How many Jobs have succeeded.
@@ -460,7 +463,7 @@ class Storm:
             *await self.scheduler.faults(books, len(unfinished)),
         ]
         outcome.bindings = len(books.runs)
-        outcome.evictions = sum(run.outcome == "deleted" for run in books.runs.values())
+        outcome.evictions = sum(len(one.lost) for one in jobs)
         outcome.proxied = self.proxy.faults
         outcome.jobs = sum(one.ended.is_set() and not one.has_failed for one in jobs)
 
@@ -519,6 +522,10 @@ def main(seconds: float, seed: int) -> None:
 
     with control_plane() as plane:
         outcome = trio.run(run, plane)
+        if outcome.faults:
+            kept = Path(tempfile.mkdtemp(prefix=f"muster-storm-{seed}-"))
+            shutil.copytree(plane.folder, kept, dirs_exist_ok=True)
+            outcome.faults.append(f"the directory: {kept}")
     click.echo("\n".join([*outcome.faults, f"seed {seed}: {outcome}"]))
     sys.exit(1 if outcome.faults else 0)
 

@@ -249,14 +249,14 @@ async def test_what_was_lost_is_made_again(cluster: Cluster) -> None:
     with trio.fail_after(PATIENCE_S):
         await job.ended.wait()
 
-    assert (job.succeeded, len(job.made)) == (2, 4)
+    assert (job.succeeded, len(job.made), len(job.lost)) == (2, 4, 2)
     outcomes = [one.outcome for one in cluster.kubelet.books.runs.values() if one.job]
     assert outcomes == ["deleted", "OutOfcpu", "Succeeded", "Succeeded"]
 
 
 async def test_members_that_belong_together_begin_again_together(cluster: Cluster) -> None:
     job = await cluster.jobs.submit(job_of(cluster, 2, {RUN_SECONDS: "0.5"}, together=True))
-    first, second = await cluster.bind_all(job, 2)
+    first, second = sorted(await cluster.bind_all(job, 2))
     await cluster.phase(first, "Succeeded", "Running")
     await cluster.delete(second)
     again = await cluster.bind_all(job, 2)
@@ -264,7 +264,8 @@ async def test_members_that_belong_together_begin_again_together(cluster: Cluste
         await job.ended.wait()
 
     assert {first, second}.isdisjoint(again)
-    assert (job.succeeded, sorted(job.made)) == (2, sorted([first, second, *again]))
+    assert [sorted(one.names) for one in job.generations] == [[first, second], sorted(again)]
+    assert (job.succeeded, len(job.lost)) == (2, 1)
 
 
 async def test_a_job_whose_pod_fails_by_itself_has_failed(cluster: Cluster) -> None:
