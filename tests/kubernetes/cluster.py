@@ -6,20 +6,6 @@ the programs. They end with the process that has started them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Generator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
-from typing import Any
-from typing import Final
-from typing import cast
-from typing import final
-import httpx
 import os
 import shutil
 import socket
@@ -27,7 +13,14 @@ import ssl
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, cast, final
 
+import httpx
 
 PATIENCE_S: Final = float(os.environ.get("PATIENCE", "120"))
 """How long anything may take, in seconds: the machine may be slow, and busy."""

@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from click.shell_completion import ShellComplete
-from collections.abc import AsyncGenerator
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Final, final
+
+import attrs
+import pytest
+import trio
+from click.shell_completion import ShellComplete
+from typing_extensions import override
+
 from muster import Allocation
 from muster.cli._main import muster
-from muster.service.options import Backend
-from muster.service.options import BackendHost
-from muster.service.options import BackendOptions
-from muster.service.options import NoOutputError
-from muster.service.options import ServeOptions
-from muster.service.options import StartOutput
-from pathlib import Path
+from muster.service.options import (
+    Backend,
+    BackendHost,
+    BackendOptions,
+    NoOutputError,
+    ServeOptions,
+    StartOutput,
+)
 from tests.actors.cli.helpers import run
-from tests.actors.serving.served import CONFIG
-from tests.actors.serving.served import Here
-from tests.actors.serving.served import Served
-from tests.actors.serving.test_page_asks import found
-from tests.actors.serving.test_page_asks import rows
-from typing import Any
-from typing import ClassVar
-from typing import Final
-from typing import final
-from typing_extensions import override
-import attrs
-import json
-import pytest
-import re
-import trio
-
+from tests.actors.serving.served import CONFIG, Here, Served
+from tests.actors.serving.test_page_asks import found, rows
 
 Item = dict[str, Any]
 
