@@ -156,6 +156,9 @@ async def test_a_binding_waits_until_the_victim_has_gone(
 
         await wait_for(is_nominated, "the victim ends, and the pod is nominated")
         assert await world.bound() == {"top": "n1"}
+        # The victim is not let in again, as what is bound there.
+        asks = [one for app in (await world.scheduler.snapshot()).apps.values() for one in app.asks]
+        assert [one.name for one in asks] == ["top"]
         assert not posted(proxy, "top")
         await outside.delete_pod("low", grace_s=0)  # Its kubelet says that it has ended.
         await world.wait_for_places(top="n1")

@@ -41,8 +41,7 @@ class PodEntry:
         held: What the scheduler has of it.
         name: The names of its ask, while the scheduler has it.
         sent_to: The node in a binding that was sent, and may have been carried out.
-        is_evicted: Whether it is taken from its node.
-        is_out: Whether its ask has ended while it ran: it is not let in again.
+        is_evicted: Whether it is taken from its node: it is not let in again.
         refusal: Why the scheduler has not let it in; empty if it has.
         place: The node on which its room is counted.
         counted: What is counted there.
@@ -55,7 +54,6 @@ class PodEntry:
     name: AskName | None = None
     sent_to: str | None = None
     is_evicted: bool = False
-    is_out: bool = False
     refusal: str = ""
     place: str | None = None
     counted: Mapping[str, int] = attrs.field(factory=dict[str, int])
@@ -75,7 +73,8 @@ class PodEntry:
     def wanted(self) -> Held:
         """Return what the scheduler should have of it."""
         pod = self.pod
-        if not pod.is_ours or self.is_over or self.is_out or pod.request is None:
+        is_out = self.is_over or self.is_evicted
+        if not pod.is_ours or is_out or pod.request is None:
             return Held.NOTHING
         if pod.node is not None:
             return Held.BOUND
