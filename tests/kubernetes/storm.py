@@ -215,6 +215,7 @@ class MusterProcess:
         assert self._served is not None
         status = self._served.process.poll()
         await trio.to_thread.run_sync(self._served.kill)
+        self._keep_log(self._served)
         if status is not None:
             said = "\n".join(self._served.lines[-30:])
             self._faults.append(f"Muster has ended by itself, with {status}:\n{said}")
@@ -227,11 +228,16 @@ class MusterProcess:
         options = ("--kubeconfig", str(kubeconfig), "--state", str(state))
         return Served(self._plane.folder, "--run", "kubernetes", *options, config=self._config)
 
+    def _keep_log(self, served: Served) -> None:
+        with (self._plane.folder / "muster.log").open("a", encoding="utf-8") as log:
+            log.writelines(f"{line}\n" for line in served.lines)
+
     def _end(self, books: Books, unfinished: int) -> list[str]:
         assert self._served is not None
         runs = list(books.runs.values())  # The fresh one may bind others.
         with self._served as served:
             kept = _state_of(served, unfinished)
+        self._keep_log(served)
         with self._start(self._plane.url, self._plane.folder / "fresh") as served:
             fresh = _state_of(served, unfinished)
         different = [
