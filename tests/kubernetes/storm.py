@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Protocol, cast, final
 
 import attrs
 import click
@@ -315,9 +315,16 @@ def faults_of_jobs(jobs: Sequence[Job]) -> Iterator[str]:
     """Yield the Jobs that have not succeeded in the end."""
     for job in jobs:
         if job.has_failed or not job.ended.is_set():
-            rest = {one["metadata"]["name"]: one["status"] for one in job.active}
-            members = job.spec.members
-            yield f"job {job.spec.name}: {job.succeeded} of {members} have succeeded; left: {rest}"
+            left = {one["metadata"]["name"]: _why(one) for one in job.active}
+            done = f"{len(job.succeeded)} of {job.spec.members}"
+            yield f"job {job.spec.name}: {done} pods have succeeded; left: {left}"
+
+
+def _why(pod: Object) -> str:
+    """Return what a scheduler has said of a pod, or else its phase."""
+    conditions = cast("list[Mapping[str, str]]", pod["status"].get("conditions") or [])
+    said = [one["message"] for one in conditions if one.get("message")]
+    return "; ".join(said) or str(pod["status"]["phase"])
 
 
 def faults_of_gangs(jobs: Sequence[Job], books: Books) -> Iterator[str]:

@@ -11,6 +11,7 @@ import trio
 
 from muster.kubernetes._access import read_kubeconfig
 from muster.kubernetes._api import Api, Object
+from muster.kubernetes._reflector import Change
 from tests.kubernetes.cluster import ControlPlane, control_plane
 from tests.kubernetes.jobs import Generation, Job, JobSpec, pod_spec
 from tests.kubernetes.kubelet import PODS, Books, NodeSpec, Run, room_of
@@ -155,10 +156,11 @@ def test_pods_that_were_bound_where_they_do_not_fit(books: Books) -> None:
 
 def test_jobs_that_have_not_succeeded() -> None:
     job = gang(2)
-    job.pods["uid-a"], job.pods["uid-b"] = pod("a", "n"), pod("b", None, "Pending")
+    for one in (pod("a", "n"), pod("b", None, "Pending")):
+        job.see(Change(PODS, None, one))
 
     (fault,) = faults_of_jobs([job])
-    assert fault == "job j: 1 of 2 have succeeded; left: {'b': {'phase': 'Pending'}}"
+    assert fault == "job j: 1 of 2 pods have succeeded; left: {'b': 'Pending'}"
     job.ended.set()
     assert list(faults_of_jobs([job])) == []
 
