@@ -94,6 +94,13 @@ kubernetes: ## Build the API server of Kubernetes, and install etcd and kubectl 
 test-kubernetes: $(VENV)/.test $(BUILT) ## Run the tests with a real control plane of Kubernetes
 	@$(CACHED) $(PY) -m pytest -rs tests/kubernetes
 
+# make storm, for ten minutes; make storm SECONDS=60 SEED=7. It ends when all jobs have.
+SECONDS ?= 600
+
+.PHONY: storm
+storm: $(VENV)/.test $(BUILT) ## Let Jobs come to a cluster of Kubernetes while all of it is killed, and check the books
+	@$(PY) -m tests.kubernetes.storm --seconds $(SECONDS) --seed $(SEED)
+
 .PHONY: coverage
 coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reaches
 	@$(PY) -m coverage erase

@@ -1,12 +1,13 @@
-"""Which pod of Kubernetes an ask stands for: variables of its environment say it.
+"""Which pod of Kubernetes an ask stands for, and why a pod has no ask.
 
-An ask of a live cluster runs no command of Muster's. Its ``env`` names its pod, by the variables by
+An ask of a live cluster runs no command of Muster's. Its ``env`` names its pod, by the variables with
 which manifests commonly pass on the fields of the downward API; so it is in the store, in a converted
 feed and in every list, and the core knows nothing of it.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final, final
 
 import attrs
@@ -21,6 +22,7 @@ _VARIABLES: Final = {
 }
 
 
+# POD-1
 @final
 @attrs.frozen
 class PodIdentity:
@@ -53,6 +55,45 @@ class PodIdentity:
         """Return the pod for which an ask with this work stands; None if it is another ask."""
         if work is None:
             return None
-        said = {name: work.env.get(variable, "") for name, variable in _VARIABLES.items()}
-        owner = said.pop("owner")
-        return cls(**said, owner=owner) if all(said.values()) else None
+        get = work.env.get
+        namespace, name, uid, owner = map(get, _VARIABLES.values())
+        # Whoever looks for one pod asks this of tens of thousands.
+        return cls(namespace, name, uid, owner or "") if namespace and name and uid else None
+
+
+@final
+@attrs.frozen
+class PodFilter:
+    """Which pods are meant; None for all.
+
+    Attributes:
+        namespace: Those of this namespace.
+        name: Those of this name.
+    """
+
+    namespace: str | None = None
+    name: str | None = None
+
+    def admits(self, pod: PodIdentity | None) -> bool:
+        """Return whether something is a pod, and is meant."""
+        return (
+            pod is not None
+            and self.namespace in {None, pod.namespace}
+            and self.name in {None, pod.name}
+        )
+
+    def finds(self, work: Work | None) -> bool:
+        """Return whether an ask with this work stands for a pod, and that is meant."""
+        if work is None or self.name not in {None, work.env.get(_VARIABLES["name"])}:
+            return False
+        return self.admits(PodIdentity.of(work))
+
+
+@final
+class PodCode(StrEnum):
+    """Why a pod has no ask; the reasons of asks are those of the core."""
+
+    # POD-11
+    NOT_SUPPORTED = "NotSupported"
+    # POD-12
+    NOT_QUEUED = "NotQueued"

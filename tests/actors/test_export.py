@@ -25,7 +25,9 @@ from muster_core.events import (
     AddAsk,
     AddGang,
     AddNode,
+    Apply,
     BindFailed,
+    PodObject,
     Release,
     SetUsage,
     UpdateNode,
@@ -51,6 +53,7 @@ from tests.share import share
 
 # COMMAND-13
 
+FOUR = Resources({name: 4 * amount for name, amount in ONE.amounts.items()})
 _NUMBERS = count()
 SCENARIOS = st.one_of(
     *(scenarios(), gang_scenarios(), operations(), evictions(), time_limits(lists=2)),
@@ -146,6 +149,16 @@ async def test_it_begins_with_the_state_or_tells(
     check = Check()
     await check.run(items)
     assert [one for one in check.differences if one.field != "rejected"] == []
+
+
+def asks_in(items: list[FeedItem]) -> dict[str, AddAsk]:
+    """Give the asks of a feed by name, those of Pods included."""
+    asks = [one.content for one in items if isinstance(one.content, AddAsk)]
+    for one in items:
+        if isinstance(one.content, Apply):
+            pods = [each.content for each in one.content.objects]
+            asks += [pod.ask for pod in pods if isinstance(pod, PodObject) and pod.ask]
+    return {ask.ask: ask for ask in asks}
 
 
 def look(snapshot: Snapshot) -> object:
@@ -326,8 +339,7 @@ def test_asks_have_what_is_left_of_their_times(tmp_path: Path) -> None:
     keeper.run(4 * S, [AddAsk("a", "new", ONE, start_by_us=7 * S)])
     items, _ = exported(keeper.close(), since_us=5 * S)
 
-    found = {one.content.ask: one.content for one in items if isinstance(one.content, AddAsk)}
-    limits = {name: (ask.run_limit_us, ask.start_by_us) for name, ask in found.items()}
+    limits = {name: (ask.run_limit_us, ask.start_by_us) for name, ask in asks_in(items).items()}
     assert limits == {"runs": (7 * S, None), "old": (None, None), "new": (None, 7 * S)}
 
 
@@ -340,8 +352,7 @@ def test_what_others_use_and_who_does_not_come_back_is_in_the_feed(tmp_path: Pat
     keeper.run(4 * S, [AddAsk("a", "waits", ONE, once=True)])
     items, _ = exported(keeper.close(), since_us=5 * S)
 
-    asks = {one.content.ask: one.content.once for one in items if isinstance(one.content, AddAsk)}
-    assert asks == {"runs": True, "waits": True}
+    assert {name: ask.once for name, ask in asks_in(items).items()} == {"runs": True, "waits": True}
     nodes = [one.content for one in items if isinstance(one.content, UpdateNode)]
     assert [one.node for one in nodes if one.reserved == ONE] == ["n", "m"]
 
@@ -357,12 +368,27 @@ def test_what_asks_run_is_in_the_feed(tmp_path: Path) -> None:
     whole, _ = exported(directory)
     since, done = exported(directory, since_us=3 * S)
 
-    found = [
-        {one.content.ask: one.content.work for one in items if isinstance(one.content, AddAsk)}
-        for items in (whole, since)
-    ]
+    found = [{name: ask.work for name, ask in asks_in(items).items()} for items in (whole, since)]
     assert found == [{"runs": work, "waits": Work(shell="date; true")}] * 2
     assert [one.content.lease_us for one in whole if isinstance(one.content, AddNode)] == [30 * S]
+    assert not any("lose" in note for note in done.notes)
+
+
+def test_a_bound_ask_keeps_what_the_annotation_of_a_pod_can_say(tmp_path: Path) -> None:
+    # COMMAND-14, OBJECT-30
+    keeper = Keeper(tmp_path / "state")
+    keeper.run(S, [AddNode("n", FOUR), AddApp("a", "root.q")])
+    asks = [
+        AddAsk("a", "again", ONE, retries=2, priority=0, estimate_us=1_500_000),
+        AddAsk("a", "there", ONE, node="n", start_by_us=90 * S, priority=0, estimate_us=60 * S),
+        AddAsk("a", "ends", ONE, run_for_us=9 * S, priority=0),
+    ]
+    keeper.run(2 * S, [*asks])
+    keeper.run(3 * S, [UpdateNode("n", attributes={"zone": "b"})])
+    items, done = exported(keeper.close(), since_us=3 * S)
+
+    found = asks_in(items)
+    assert [found[ask.ask] for ask in asks[:2]] == asks[:2]
     assert not any("lose" in note for note in done.notes)
 
 

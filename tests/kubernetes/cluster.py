@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, Final, cast, final
 
 import httpx
 
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = float(os.environ.get("PATIENCE", "120"))
 """How long anything may take, in seconds: the machine may be slow, and busy."""
 
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -75,6 +76,8 @@ class ControlPlane:
         self._ports = dict(zip(("etcd", "peers", "server"), _free_ports(3), strict=True))
         self.url = f"https://127.0.0.1:{self._ports['server']}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        # A process ends with the thread that has started it: not one that ends when it is idle.
+        self._thread = ThreadPoolExecutor(1)
         tokens = "".join(f'{name},{name},{name},"{of}"\n' for name, of in TOKENS.items())
         (folder / "tokens.csv").write_text(tokens)
         key = folder / "accounts.key"
@@ -123,6 +126,7 @@ class ControlPlane:
         """Kill all of it."""
         for name in list(self._processes):
             self.kill(name)
+        self._thread.shutdown()
 
     def client(self, user: str = "admin") -> httpx.Client:
         """Return a client of a user."""
@@ -167,13 +171,14 @@ contexts:
     def _start(self, name: str, program: str, options: Mapping[str, object], *flags: str) -> None:
         words: Sequence[str] = [f"--{key}={value}" for key, value in options.items()]
         with (self.folder / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(
+            self._processes[name] = self._thread.submit(
+                subprocess.Popen[bytes],
                 ["setpriv", "--pdeathsig", "KILL", program, *words, *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-            )
+            ).result()
 
     def _is_ready(self) -> bool:
         if self._processes["server"].poll() is not None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any, Final, final
 
 import attrs
@@ -45,6 +47,50 @@ class Cut:
 Fault = Answer | Cut
 
 
+def status(code: int, reason: str) -> dict[str, Any]:
+    """Return what an API server says with an error."""
+    said = {"message": f"{reason}, by the proxy", "reason": reason, "code": code}
+    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", **said}
+
+
+@final
+@attrs.frozen
+class Chance:
+    """Faults by chance, as networks and busy servers have them.
+
+    Attributes:
+        random: Where chance comes from.
+        share: Which share of requests has a fault; of watches nearly all are cut in the end.
+    """
+
+    random: Random
+    share: float = 0.08
+
+    def fault(self, line: str) -> Fault | None:
+        """Return what happens to a request, or None."""
+        draw = self.random
+        if "watch=1" in line and draw.random() < 0.9:
+            error = Answer(200, {"type": "ERROR", "object": status(410, "Expired")})
+            cut = Cut(1 + int(draw.expovariate(1 / 100_000)))
+            return draw.choices((cut, error, _TOO_OLD, _BUSY), (20, 1, 1, 1))[0]
+        if draw.random() >= self.share:
+            return None
+        if line.startswith("GET"):
+            cut = Cut(1 + int(draw.expovariate(1 / 2_000)))
+            return draw.choice((cut, _TOO_OLD if "continue=" in line else _BUSY, _BROKEN))
+        return draw.choices((Cut(), Cut(1), _CONFLICT, _BUSY, _BROKEN), (4, 1, 2, 2, 1))[0]
+
+
+def _answer(code: int, reason: str, **headers: str) -> Answer:
+    return Answer(code, status(code, reason), headers)
+
+
+_TOO_OLD: Final = _answer(410, "Expired")
+_BUSY: Final = _answer(429, "TooManyRequests", **{"Retry-After": "1"})
+_BROKEN: Final = _answer(500, "InternalError")
+_CONFLICT: Final = _answer(409, "Conflict")
+
+
 @final
 class Proxy:
     """Passes requests on; each fault meets the next request that it is for.
@@ -53,15 +99,21 @@ class Proxy:
         url: Where it listens.
         requests: The requests so far, such as ``GET /api/v1/pods?watch=1``.
         upstream: The client of the server.
+        chance: Faults by chance, for requests that meet no other; None for none.
+        faults: How many faults of each kind there were.
     """
 
     def __init__(self, plane: ControlPlane, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.requests: list[str] = []
+        self.chance: Chance | None = None
+        self.faults = Counter[str]()
         self.upstream = httpx.AsyncClient(
             base_url=plane.url,
             verify=ssl.create_default_context(cafile=plane.authority),
             timeout=httpx.Timeout(60, read=None),
+            # A watch of a client that was killed stays until there is something to tell it.
+            limits=httpx.Limits(max_connections=None),
         )
         self._faults: list[tuple[str, Fault]] = []
         self._open: set[trio.CancelScope] = set()
@@ -70,6 +122,10 @@ class Proxy:
     def add(self, part: str, *faults: Fault) -> None:
         """Let faults meet the next requests that have some text in their line."""
         self._faults += [(part, one) for one in faults]
+
+    def clear(self) -> None:
+        """Let no fault meet any further request."""
+        self._faults.clear()
 
     def cut_all(self, *, for_ever: bool = False) -> None:
         """Break all connections, and those that are to come."""
@@ -117,11 +173,21 @@ class Proxy:
             connection.start_next_cycle()
 
     def _fault(self, line: str) -> Fault | None:
-        for number, (part, fault) in enumerate(self._faults):
+        fault = None if self.chance is None else self.chance.fault(line)
+        for number, (part, planned) in enumerate(self._faults):
             if part in line:
                 del self._faults[number]
-                return fault
-        return None
+                fault = planned
+                break
+        match fault:
+            case Answer():
+                self.faults[str(fault.status) if fault.status >= 400 else "error events"] += 1
+            case Cut():
+                is_lost = fault.after == 0 and "watch=1" not in line
+                self.faults["answers lost" if is_lost else "cuts"] += 1
+            case None:
+                pass
+        return fault
 
     async def _pass(
         self,

@@ -19,31 +19,17 @@ from muster.kubernetes._access import read_kubeconfig
 from muster.kubernetes._api import Api, ApiError, Object, Resource
 from muster.kubernetes._pod_groups import POD_GROUPS, VOLCANO_POD_GROUPS, MemberCounts
 from muster.kubernetes._reports import NOTE_BYTES, PODS, RATE, REST_S, Reports
-from tests.kubernetes.cluster import PATIENCE_S, ControlPlane
+from tests.kubernetes.cluster import PATIENCE_S, ClusterError, ControlPlane
 from tests.kubernetes.proxy import Answer, Cut, Proxy
+from tests.kubernetes.roles import DEPLOY, give_roles
 
-ROLES: Final = Resource("rbac.authorization.k8s.io/v1", "clusterroles")
-BINDINGS: Final = Resource("rbac.authorization.k8s.io/v1", "clusterrolebindings")
 KINDS: Final = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 EVENTS: Final = Resource("v1", "events")
 
-RULES: Final = [
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
-    {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
-    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-    {
-        "apiGroups": ["scheduling.sigs.k8s.io", "scheduling.volcano.sh"],
-        "resources": ["podgroups", "podgroups/status"],
-        "verbs": ["get", "patch"],
-    },
-]
-"""All that it may do."""
-
-FOLDER: Final = Path(__file__).parent
-DEFINITIONS: Final = {
-    POD_GROUPS: FOLDER.parents[1] / "deploy" / "kubernetes" / "podgroups.yaml",
-    VOLCANO_POD_GROUPS: FOLDER / "volcano_podgroups.yaml",
-}
+DEFINITIONS: Final = (
+    DEPLOY / "podgroups.yaml",
+    Path(__file__).parent / "volcano_podgroups.yaml",
+)
 
 
 @final
@@ -118,19 +104,10 @@ async def wait_for(is_so: Callable[[], Awaitable[object]]) -> None:
 @pytest.fixture(scope="module")
 def rights(plane: ControlPlane) -> None:
     """Give the user of the scheduler its rights, and the server the kinds of PodGroups."""
-    name = "muster-reports"
-    plane.post(ROLES.path(), {"metadata": {"name": name}, "rules": RULES})
-    group = "rbac.authorization.k8s.io"
-    plane.post(
-        BINDINGS.path(),
-        {
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": "muster"}],
-        },
-    )
-    for path in DEFINITIONS.values():
-        plane.post(KINDS.path(), yaml.safe_load(path.read_text()))
+    give_roles(plane)
+    for path in DEFINITIONS:
+        with suppress(ClusterError):  # Another test has it.
+            plane.post(KINDS.path(), yaml.safe_load(path.read_text()))
 
 
 @asynccontextmanager

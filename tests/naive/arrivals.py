@@ -268,7 +268,7 @@ def _remove_app(world: World, event: RemoveApp) -> None:
     directory.remove_empty(world)
 
 
-def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
+def add_ask(world: World, event: AddAsk, now_us: int, *, is_bound: bool = False) -> list[Ask]:
     """Add the asks of an event; give them."""
     app = _app(world, event.app)
     _refuse_if(app.state == "Completed", f"app: {event.app!r} has completed")
@@ -278,7 +278,8 @@ def add_ask(world: World, event: AddAsk, now_us: int) -> list[Ask]:
     estimate_us = event.estimate_us
     _refuse_if(estimate_us is not None and estimate_us < 1, "estimate: must be above 0")
     start_by_us = event.start_by_us
-    _refuse_if(start_by_us is not None and start_by_us < now_us, "start_by: is in the past")
+    is_late = start_by_us is not None and start_by_us < now_us and not is_bound
+    _refuse_if(is_late, "start_by: is in the past")
     priority = _priority(world, event)
     names = [event.ask]
     if event.count is not None:
@@ -506,7 +507,7 @@ def _apply_pod(world: World, content: PodObject, now_us: int) -> None:
         tags = {"namespace": content.namespace}
         made = AddApp(content.app, queue, content.user, content.groups, tags)
         arrive(world, made, now_us)
-    (ask,) = add_ask(world, content.ask, now_us)
+    (ask,) = add_ask(world, content.ask, now_us, is_bound=content.node is not None)
     if content.node is not None:
         _start(world, ask, content.node, now_us)
     mark_if_said(world, content.ask)

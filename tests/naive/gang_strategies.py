@@ -389,7 +389,7 @@ class GangAssembly(Assembly):
             app, name = self.some_ask(choices, bound=None)
             ask = attrs.evolve(ask, app=app, ask=name)
         finished = choices.one_in(5)
-        ask = attrs.evolve(ask, count=None, run_for_us=None, node=None, retries=0)
+        ask = attrs.evolve(ask, count=None, run_for_us=None)
         return PodObject(
             app=ask.app,
             name=ask.ask,

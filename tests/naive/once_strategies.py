@@ -9,7 +9,18 @@ from typing import Final
 import attrs
 from hypothesis import strategies as st
 
-from muster_core.events import AddAsk, AddGang, AddNode, Configure, RemoveNode, UpdateNode
+from muster_core.events import (
+    AddAsk,
+    AddGang,
+    AddNode,
+    AppliedObject,
+    Apply,
+    Configure,
+    Manifest,
+    PodObject,
+    RemoveNode,
+    UpdateNode,
+)
 from muster_core.gangs import NO_FIELDS
 from muster_core.resources import Resources
 from tests.naive.aging_strategies import agings
@@ -76,7 +87,17 @@ def _kinds(lists: int) -> st.SearchStrategy[list[Step]]:
 def _comes_once(step: Step, random: Random, chance: float) -> Step:
     if isinstance(step.what, AddAsk) and random.random() < chance:
         return Step(step.at_us, attrs.evolve(step.what, once=True, retries=0))
+    if isinstance(step.what, Apply):
+        return Step(step.at_us, Apply(tuple(map(_pod_once, step.what.objects))))
     return step
+
+
+def _pod_once(manifest: Manifest[AppliedObject]) -> Manifest[AppliedObject]:
+    pod = manifest.content
+    if not isinstance(pod, PodObject) or pod.ask is None:
+        return manifest
+    ask = attrs.evolve(pod.ask, once=True, retries=0)
+    return attrs.evolve(manifest, content=attrs.evolve(pod, ask=ask))
 
 
 def _with_changes(

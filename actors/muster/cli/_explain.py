@@ -26,9 +26,16 @@ from muster.cli._options import (
     print_json,
     printable,
 )
-from muster.cli._output import OutputForm, console_of, form_option, print_map
+from muster.cli._output import OutputForm, console_of, form_option, map_of, print_map
 from muster.cli._progress import clock, instant
-from muster.cli._resources import PLACE_OF_ENDED, ask_path, dates_of, over_since
+from muster.cli._resources import (
+    PLACE_OF_ENDED,
+    PLACE_WITHOUT_ASK,
+    ask_path,
+    dates_of,
+    over_since,
+    pod_name,
+)
 from muster.cli._server import NameCompletion, ServerAddress, exit_on_server_error, server_options
 from muster.explain import (
     AT_ONCE,
@@ -542,7 +549,7 @@ _BOUND: Final = AskPlace.BOUND.value
 
 
 @click.command("why", epilog=example("muster why nightly-1/load-0 --remedies"))
-@click.argument("ask", metavar="APP/ASK", shell_complete=NameCompletion.of("asks"))
+@click.argument("ask", metavar="APP/ASK|NAMESPACE/POD", shell_complete=NameCompletion.asks_or_pods)
 @click.option(
     "--remedies",
     is_flag=True,
@@ -558,26 +565,53 @@ def why_command(
 ) -> None:
     """Say why an ask is not running; of one that has ended, how it ended.
 
+    If there is no ask of this name, it is the ask of a pod of Kubernetes, by its namespace and its
+    name. Of a pod that has no ask it says why not.
+
     Exit status: 0, 1 if there is no such ask, 2 if the server cannot be asked.
     """
-    path = f"asks/{ask_path(ask)}/why"
     with exit_on_server_error(), address.open() as server:
-        answer = server.get(path, remedies=remedies or None, forecast=forecast or None)
-    if form in {OutputForm.JSON, OutputForm.YAML}:
-        print_map(answer, form)
-    else:
+
+        def answer_for(name: str) -> dict[str, Any]:
+            path = f"asks/{ask_path(name)}/why"
+            return server.get(path, remedies=remedies or None, forecast=forecast or None)
+
+        answer = answer_for(ask)
+        if form in {OutputForm.JSON, OutputForm.YAML}:
+            print_map(answer, form)
+            return
         _print_why(ask, answer, searched=remedies)
+        # POD-7
+        for other in answer["item"].get("also", ()):
+            click.echo()
+            _print_why(other, answer_for(other), searched=remedies)
 
 
-def _print_why(ask: str, answer: dict[str, Any], *, searched: bool) -> None:
+def _print_why(name: str, answer: dict[str, Any], *, searched: bool) -> None:
     found: dict[str, Any] = answer["item"]
     date = dates_of(answer)
-    if found["place"] == PLACE_OF_ENDED:
-        click.echo(over_since(ask, found, date))
+    if found["place"] == PLACE_WITHOUT_ASK:
+        click.echo(f"{printable(name)} is a pod that has no ask\n")
+        for reason in found["reasons"]:
+            click.echo(printable(f"{reason['code']}: {reason['message']}"))
         return
-    for sentence in _lines_around_reasons(ask, found, date):
+    ask = f"{found['app']}/{found['ask']}"
+    if found["place"] == PLACE_OF_ENDED:
+        click.echo(over_since(_with_pod(ask, found), found, date))
+        return
+    for sentence in _lines_around_reasons(_with_pod(ask, found), found, date):
         click.echo(printable(sentence))
     print_reasons(ask, found, date, searched=searched)
+
+
+# POD-2
+def _with_pod(ask: str, found: dict[str, Any]) -> str:
+    """Return the name of an ask, with the pod for which it stands."""
+    pod = map_of(found.get("pod"))
+    if pod is None:
+        return ask
+    of = f" of {pod['owner']}" if pod["owner"] else ""
+    return f"{ask} (pod {pod_name(found)}{of})"
 
 
 def _lines_around_reasons(

@@ -296,27 +296,24 @@ def _exact(amount: float, places: int) -> str:
     return f"{amount:.{places}f}".rstrip("0").rstrip(".")
 
 
-def print_items(items: Sequence[Item], fields: Sequence[ItemField], form: OutputForm) -> None:
-    """Print things as a table."""
-    click.echo(table_text(items, fields, form), nl=False)
-
-
-def table_text(items: Sequence[Item], fields: Sequence[ItemField], form: OutputForm) -> str:
-    """Return things as a table."""
+def table_text(
+    items: Sequence[Item], fields: Sequence[ItemField], form: OutputForm, heads: int = 1
+) -> str:
+    """Return things as a table, whose first columns, one or more, have the names of the rows."""
     used = [field for field in fields if form is OutputForm.WIDE or not field.wide]
     columns = [
         Column(field.title, [field.text(item) for item in items], folds=field.folds)
         for field in used
         if not field.if_any or any(map(field.text, items))
     ]
-    return rendered(columns)
+    return rendered(columns, heads)
 
 
-def rendered(columns: Sequence[Column]) -> str:
-    """Return a table, whose first column has the names of the rows."""
+def rendered(columns: Sequence[Column], heads: int = 1) -> str:
+    """Return a table, whose first columns, one or more, have the names of the rows."""
     console = console_of()
     with console.capture() as capture:
-        for table in tables_of(console, columns[:1], [[column] for column in columns[1:]]):
+        for table in tables_of(console, columns[:heads], [[one] for one in columns[heads:]]):
             console.print(table, crop=False)
     lines = [line.rstrip() for line in capture.get().splitlines()]
     return "".join(f"{line}\n" for line in lines if line)

@@ -6,8 +6,10 @@ A change is sent as one event.
 from __future__ import annotations
 
 import json
+import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, final
 from urllib.parse import quote
 
@@ -18,12 +20,13 @@ from rich.live import Live
 from rich.text import Text
 
 from muster.cli._options import DIFFERENT, complain, example, printable
-from muster.cli._output import Item, OutputForm, form_option, print_items, print_map, table_text
+from muster.cli._output import Item, OutputForm, form_option, print_map, table_text
 from muster.cli._resources import (
     ASKS,
     ENDED,
     KINDS,
     PLACE_OF_ENDED,
+    PODS,
     ResourceKind,
     ask_path,
     dates_of,
@@ -45,12 +48,13 @@ if TYPE_CHECKING:
 
 
 _FILTERS: Final[Mapping[str, frozenset[str]]] = {
-    "state": frozenset({"asks", "apps"}),
-    "queue": frozenset({"asks", "apps"}),
-    "app": frozenset({"asks"}),
-    "reason": frozenset({"asks"}),
-    "user": frozenset({"asks", "apps"}),
-    "since": frozenset({"asks", "users"}),
+    "namespace": frozenset({"pods"}),
+    "state": frozenset({"asks", "pods", "apps"}),
+    "queue": frozenset({"asks", "pods", "apps"}),
+    "app": frozenset({"asks", "pods"}),
+    "reason": frozenset({"asks", "pods"}),
+    "user": frozenset({"asks", "pods", "apps"}),
+    "since": frozenset({"asks", "pods", "users"}),
 }
 """For each filter, what can be filtered by it."""
 
@@ -59,6 +63,7 @@ _FILTERS: Final[Mapping[str, frozenset[str]]] = {
 @click.command("get", epilog=example("muster get asks --state pending --watch"))
 @click.argument("kind", metavar="KIND", shell_complete=NameCompletion.kinds)
 @click.argument("name", required=False, shell_complete=NameCompletion.names)
+@click.option("--namespace", "-n", help="Only pods of this namespace.")
 @click.option(
     "--state",
     help="Only asks in this place, or applications in this state; asks that have `ended`.",
@@ -95,9 +100,10 @@ def command(
     form: OutputForm,
     **filters: str | None,
 ) -> None:
-    """Show queues, apps, asks, gangs, nodes or users of a server; with NAME, one of them.
+    """Show queues, apps, asks, pods, gangs, nodes or users of a server; with NAME, one of them.
 
-    The name of an ask is APP/ASK. Asks that have ended are listed with --state ended, the latest
+    The name of an ask is APP/ASK. Pods are the asks that stand for pods of Kubernetes; their names
+    are NAMESPACE/POD, or POD with -n NAMESPACE. Asks that have ended are listed with --state ended, the latest
     first; users by what they have used, most first.
 
     Exit status: 0, 1 if there is no such thing, 2 if the server cannot be asked.
@@ -107,8 +113,11 @@ def command(
         msg = f"{kind!r} is none of {', '.join(KINDS)}"
         raise click.BadParameter(msg, param_hint="KIND")
     given = {name: value for name, value in filters.items() if value is not None}
+    if found is PODS and name is not None and "namespace" in given:
+        name = f"{given.pop('namespace')}/{name}"
     _check(found, name, given)
-    found = ENDED if found is ASKS and given.get("state") == PLACE_OF_ENDED else found
+    if found in {ASKS, PODS} and given.get("state") == PLACE_OF_ENDED:
+        found = attrs.evolve(ENDED, plural=found.plural)
     wanted = ResourceQuery(found, name, given, limit, form)
     with exit_on_server_error(), address.open() as server:
         if watch:
@@ -154,7 +163,7 @@ class ResourceQuery:
         else:
             items = [*self._each(server, dated=True)]
             if items:
-                print_items(items, self.kind.fields, self.form)
+                click.echo(self._table(self.kind, items), nl=False)
             else:
                 click.echo(f"no {self.kind.plural}", err=True)
 
@@ -168,7 +177,10 @@ class ResourceQuery:
             items = [item]
         if not items:
             return f"no {self.kind.plural}\n"
-        return table_text(items, kind.fields, self.form)
+        return self._table(kind, items)
+
+    def _table(self, kind: ResourceKind, items: Sequence[Item]) -> str:
+        return table_text(items, kind.fields, self.form, kind.heads)
 
     def one(self, server: Server) -> dict[str, Any]:
         """Return the answer with one thing."""
@@ -269,8 +281,16 @@ def _completed(server: Server, app: str) -> str | None:
 
 def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:
     """End an ask; return why that is refused, or None."""
+    from muster.client import ServerError  # noqa: PLC0415 - needs httpx
+
     names = {"app": app, "ask": ask}
-    answer = server.get(f"asks/{ask_path(f'{app}/{ask}')}")
+    try:
+        answer = server.get(f"asks/{ask_path(f'{app}/{ask}')}")
+    except ServerError as error:
+        pod = _pod_refusal(server, app, ask) if error.status == HTTPStatus.NOT_FOUND else None
+        if pod is None:
+            raise
+        return pod
     found = answer["item"]
     if found["place"] == PLACE_OF_ENDED:
         return over_since(f"{app}/{ask}", found, dates_of(answer))
@@ -280,6 +300,23 @@ def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:
     # It may be bound, or lose its node, between the two requests.
     refusal = _send(server, first)
     return None if refusal is None or _send(server, second) is None else refusal
+
+
+# POD-13
+def _pod_refusal(server: Server, namespace: str, name: str) -> str | None:
+    """Return that something is a pod, which its cluster ends; None if it is none."""
+    from muster.client import ServerError  # noqa: PLC0415 - needs httpx
+
+    path = PODS.path_of(f"{namespace}/{name}")
+    try:
+        found = server.get(path, fields="app,ask,place")["item"]
+    except ServerError:
+        return None
+    if found["place"] == PLACE_OF_ENDED:
+        return None
+    ask = printable(f"{found['app']}/{found['ask']}")
+    delete = printable(f"kubectl -n {shlex.quote(namespace)} delete pod {shlex.quote(name)}")
+    return f"this is a pod, whose ask is {ask}; its cluster ends it: {delete}"
 
 
 # CLIENT-8

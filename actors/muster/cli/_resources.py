@@ -1,6 +1,6 @@
 """The resources of a server as commands show them: columns, detail views, devices and dates.
 
-One :class:`ResourceKind` for each: queues, applications, asks, users, gangs and nodes. Adding a column
+One :class:`ResourceKind` for each: queues, applications, asks, pods, users, gangs and nodes. Adding a column
 is one entry here.
 """
 
@@ -150,6 +150,9 @@ def _with_dates(value: object, rest: str, date: Callable[[int], str]) -> object:
 PLACE_OF_ENDED: Final = "ended"
 """The place of an ask that has ended."""
 
+PLACE_WITHOUT_ASK: Final = "none"
+"""The place of a pod that has no ask."""
+
 
 @final
 @attrs.frozen
@@ -162,6 +165,7 @@ class ResourceKind:
         fields: The columns of its table.
         describe: Prints one with all that there is to say.
         instants: Its fields that have instants; see :func:`.with_dates`.
+        heads: How many columns have the names of the rows, the first ones.
     """
 
     plural: str
@@ -169,6 +173,7 @@ class ResourceKind:
     fields: Sequence[ItemField]
     describe: Callable[[Item], None]
     instants: Sequence[str] = ()
+    heads: int = 1
 
     def path_of(self, written: str) -> str:
         """Return the path of one, below ``/api/v1/``.
@@ -179,20 +184,26 @@ class ResourceKind:
         if self is USERS:
             msg = f"{written!r}: of users there is only the list"
             raise CommandError(msg)
+        if self.plural == "pods":
+            return f"pods/{ask_path(written, 'a pod as NAMESPACE/POD')}"
         if self.plural != "asks":
             return f"{self.plural}/{quote(written, safe='')}"
         return f"asks/{ask_path(written)}"
 
 
-def ask_path(written: str) -> str:
-    """Return the part of a path that names an ask.
+def ask_path(written: str, form: str = "an ask as APP/ASK") -> str:
+    """Return the part of a path that names an ask, or a pod.
+
+    Args:
+        written: Its name.
+        form: What it is and how it is written, in words.
 
     Raises:
-        Unusable: If it is not written as APP/ASK.
+        Unusable: If it is not written in this way.
     """
     app, slash, ask = written.partition("/")
     if not (app and slash and ask) or "/" in ask:
-        msg = f"{written!r}: write an ask as APP/ASK"
+        msg = f"{written!r}: write {form}"
         raise CommandError(msg)
     return f"{quote(app, safe='')}/{quote(ask, safe='')}"
 
@@ -254,6 +265,24 @@ def _with_devices(item: Item, told: str) -> list[tuple[str, str]]:
 
 def _ask_name(item: Item) -> str:
     return printable(f"{item.get('app')}/{item.get('ask')}")
+
+
+def pod_name(item: Item) -> str:
+    """Return the namespace and the name of the pod for which an ask stands; nothing for none."""
+    pod = map_of(item.get("pod"))
+    return "" if pod is None else printable(f"{pod['namespace']}/{pod['name']}")
+
+
+def _parts_of(field: str, *parts: str, wide: bool = False, if_any: bool = False) -> list[ItemField]:
+    """Return the columns of some parts of a map that a field has."""
+    return [
+        ItemField(part, partial(_part_text, field, part), wide, folds=True, if_any=if_any)
+        for part in parts
+    ]
+
+
+def _part_text(field: str, part: str, item: Item) -> str:
+    return cell_text(_map(item.get(field)).get(part))
 
 
 def _counts(item: Item) -> str:
@@ -396,17 +425,23 @@ APPS: Final = ResourceKind(
         *numbers("priority"),
         ItemField("asks", _counts, folds=True),
         *amounts("allocated", "pending"),
+        # POD-3
+        *_parts_of("pods", "namespace", "owner", if_any=True),
         *names("groups", wide=True),
         *numbers("came", wide=True),
     ),
     _describe,
     ("came", "states.at"),
 )
+# POD-2
+_POD: Final = ItemField("pod", pod_name, folds=True, if_any=True)
+
 ASKS: Final = ResourceKind(
     "asks",
     "ask",
     (
         ItemField("ask", _ask_name, folds=True),
+        _POD,
         *names("queue", "place"),
         *numbers("priority"),
         ItemField("aged", _aged, if_any=True),
@@ -422,11 +457,39 @@ ASKS: Final = ResourceKind(
     _describe_ask,
     (*("came", "since", "taken", "bound", "last_failed", "backs_off_until"), "reservation.start"),
 )
+# POD-8
+PODS: Final = ResourceKind(
+    "pods",
+    "pod",
+    (
+        *_parts_of("pod", "namespace"),
+        ItemField("pod", partial(_part_text, "pod", "name"), folds=True),
+        *_parts_of("pod", "owner"),
+        ItemField("state", lambda item: cell_text(item.get("place")), folds=True),
+        *names("node", "queue"),
+        *numbers("priority"),
+        ItemField("aged", _aged, if_any=True),
+        *amounts("resources"),
+        ItemField("devices", held_by, folds=True, if_any=True),
+        *names("reason"),
+        ItemField("ask", _ask_name, wide=True, folds=True),
+        *names("user", "gang", wide=True),
+        ItemField("reserved", _reserved, wide=True),
+        *numbers("came", "bound", wide=True),
+        *_parts_of("pod", "uid", wide=True),
+    ),
+    _describe_ask,
+    ASKS.instants,
+    heads=2,
+)
+"""Asks that stand for pods of Kubernetes."""
+
 ENDED: Final = ResourceKind(
     "asks",
     "ask",
     (
         ItemField("ask", _ask_name, folds=True),
+        _POD,
         *names("user", "outcome"),
         ItemField("exit", _exit),
         *numbers("ended"),
@@ -504,7 +567,7 @@ NODES: Final = ResourceKind(
     ("came", "reserved.start"),
 )
 
-KINDS: Final = {kind.plural: kind for kind in (QUEUES, APPS, ASKS, GANGS, NODES, USERS)}
+KINDS: Final = {kind.plural: kind for kind in (QUEUES, APPS, ASKS, PODS, GANGS, NODES, USERS)}
 """All kinds, by the word of the command."""
 
 

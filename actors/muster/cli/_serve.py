@@ -95,6 +95,8 @@ def _option_of(run: str, field: str, form: OptionForm, default: object) -> Decor
             how |= {"multiple": True, "callback": _labels}
         case "count":
             how |= {"type": click.IntRange(0, form.most), "show_default": default is not None}
+        case "time":
+            how |= {"default": f"{default:g}s", "callback": _seconds, "show_default": True}
         case "on":
             how |= {"is_flag": True}
         case "off":
@@ -298,7 +300,7 @@ def _run_as(
     show_default=True,
     callback=_seconds,
     metavar="TIME",
-    help=f"With --run {any_of(BACKENDS.values())}: how long a command may take to end before it is "
+    help=f"With --run {any_of(one for one in BACKENDS.values() if one.runs_commands)}: how long a command may take to end before it is "
     "killed.",
 )
 @_backend_options
@@ -332,6 +334,8 @@ def _options(values: Mapping[str, Any]) -> ServeOptions:
     others = {name: value for name, value in values.items() if name not in NAMES}
     backends = _take_backends(others)
     chosen = backends.pop(others.pop("run"), None)
+    if chosen is not None:
+        chosen, others["config"] = chosen.take_config(others["config"])
     return ServeOptions(
         **others,
         backend=chosen,

@@ -245,7 +245,7 @@ class NameCompletion:
     @staticmethod
     def kinds(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
         """Complete the kind of thing."""
-        kinds = ("queues", "apps", "asks", "gangs", "nodes", "users")
+        kinds = ("queues", "apps", "asks", "pods", "gangs", "nodes", "users")
         return [kind for kind in kinds if kind.startswith(typed)]
 
     @staticmethod
@@ -259,6 +259,11 @@ class NameCompletion:
     def of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
         """Return what completes the name of a thing of a kind."""
         return lambda context, _parameter, typed: _names(context, kind, typed)
+
+    @staticmethod
+    def asks_or_pods(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
+        """Complete an ask as APP/ASK, or else a pod as NAMESPACE/POD."""
+        return _names(context, "asks", typed) or _names(context, "pods", typed)
 
     @staticmethod
     def apps_and_asks(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
@@ -284,6 +289,8 @@ def _matching(server: Server, kind: str, typed: str) -> list[str]:
     filters: dict[str, Any] = {}
     if kind == "asks" and "/" in typed:
         filters["app"] = typed.partition("/")[0]
+    if kind == "pods" and "/" in typed:
+        filters["namespace"] = typed.partition("/")[0]
     for page in server.pages(kind, **filters):
         found += [one for item in page["items"] if (one := _name(kind, item)).startswith(typed)]
         if len(found) >= _MOST_NAMES:
@@ -292,5 +299,7 @@ def _matching(server: Server, kind: str, typed: str) -> list[str]:
 
 
 def _name(kind: str, item: dict[str, Any]) -> str:
+    if kind == "pods":
+        return f"{item['pod']['namespace']}/{item['pod']['name']}"
     name = str(item[kind.removesuffix("s")])
     return f"{item['app']}/{name}" if kind == "asks" else name

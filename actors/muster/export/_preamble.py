@@ -141,9 +141,7 @@ _MOST: Final = 5
 
 _SHORTER: Final = "asks run only as long as was left, also if they run again"
 _ALONE: Final = "bound asks with devices are in no gang"
-_PLAINER: Final = (
-    "bound asks lose their `run_for`, `run_limit`, `retries`, `once`, `node` or `command`"
-)
+_ENDLESS: Final = "bound asks lose their `run_for`"
 _TAMER: Final = "asks may preempt, and no priority class says so"
 
 _Held = tuple[str, Allocation]
@@ -348,22 +346,15 @@ class _State:
         return event
 
     def _is_a_pod(self, event: AddAsk, held: Allocation) -> bool:
-        node = self._nodes[held.node]
-        fits = held.ask.shape.matches(node.name, dict(node.attributes), _stocks(node), node.taints)
         if event.devices:  # No Pod has devices.
             return False
-        is_plain = event.run_for_us is None and not (event.retries or event.once)
-        is_plain = (
-            is_plain
-            and event.node is None
-            and event.run_limit_us is None
-            and event.start_by_us is None
-        )
-        if is_plain and event.work is None:
+        if event.run_for_us is None:
             return True
+        node = self._nodes[held.node]
+        fits = held.ask.shape.matches(node.name, dict(node.attributes), _stocks(node), node.taints)
         if fits and event.gang not in self._few:
             return False
-        self._missing[_PLAINER] += 1
+        self._missing[_ENDLESS] += 1
         return True
 
     def _event(self, key: int, app: str, ask: Ask) -> AddAsk:
@@ -425,6 +416,5 @@ def _stocks(node: NodeFacts) -> dict[str, DeviceStock]:
 
 def _pod(event: AddAsk, node: str) -> Apply:
     """Return a Pod that is bound from the start."""
-    times = attrs.evolve(event, run_for_us=None, run_limit_us=None, start_by_us=None)
-    plain = attrs.evolve(times, node=None, retries=0, once=False, work=None)
-    return Apply((Manifest(PodObject(event.app, event.ask, ask=plain, node=node)),))
+    ask = attrs.evolve(event, run_for_us=None)
+    return Apply((Manifest(PodObject(event.app, event.ask, ask=ask, node=node)),))

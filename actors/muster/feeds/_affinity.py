@@ -196,9 +196,8 @@ def _write_term(term: Term) -> Raw:
 # AFFINITY-16
 _TERMS: Final = listed(Kind("term", _parse_term, _TERM.normal, _write_term), "list of terms")
 
-NODE_AFFINITY: Final = ObjectSchema({
-    "requiredDuringSchedulingIgnoredDuringExecution": ObjectSchema({
-        "nodeSelectorTerms": schema_field("affinity", _TERMS),
-    }),
-})  # fmt: skip
+NODE_TERMS: Final = ObjectSchema({"nodeSelectorTerms": schema_field("affinity", _TERMS)})
+"""A node selector: the ``required`` of the ``nodeAffinity`` of a PersistentVolume, for one."""
+
+NODE_AFFINITY: Final = ObjectSchema({"requiredDuringSchedulingIgnoredDuringExecution": NODE_TERMS})
 """The ``nodeAffinity`` of a Pod."""

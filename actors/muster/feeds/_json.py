@@ -54,7 +54,7 @@ class _LineDecoder:
 
     def __init__(self) -> None:
         self._maps = MapBuilder()
-        self._decoder = _json_decoder(self._maps)
+        self._decoder = json_decoder(self._maps)
 
     def decode(self, line: bytes) -> tuple[Raw, str | None]:
         """Read one line; return its value, and the problem with it or None."""
@@ -90,7 +90,7 @@ def read_listed(text: str) -> Iterator[tuple[Raw, str | None]]:
         ValueError: If it is not JSON.
     """
     maps = MapBuilder()
-    reader = _json_decoder(maps)
+    reader = json_decoder(maps)
     at = _after_space(text, 0)
     is_list = text.startswith("[", at)
     at += is_list
@@ -146,7 +146,7 @@ class MapBuilder:
         return made
 
 
-def _json_decoder(maps: MapBuilder) -> json.JSONDecoder:
+def json_decoder(maps: MapBuilder) -> json.JSONDecoder:
     """Return what reads JSON as a feed may have it, with maps of a builder."""
     return json.JSONDecoder(
         object_pairs_hook=maps.made, parse_constant=_no_number, parse_float=finite

@@ -29,6 +29,7 @@ from muster.feeds._annotations import (
     read_user_info,
     says_of_member,
 )
+from muster.feeds._asks import is_deadline, read_pod_ask, write_pod_ask
 from muster.feeds._fields import (
     CLASS_NAME,
     CLASS_PREEMPTS,
@@ -199,7 +200,11 @@ def _parts_of_pod(pod: PodObject) -> Values:
     if pod.ask is not None and pod.ask.gang is not None:
         says = {NAMES_IT: pod.ask.gang, **says_of_member(pod.ask)}
         marks |= gang_annotations(MEMBER_KEYS, says).texts
-    ask = {} if pod.ask is None else attributes_of(pod.ask)
+    ask: dict[str, object] = {}
+    if pod.ask is not None:
+        ask, marks = attributes_of(pod.ask), marks | write_pod_ask(pod.ask)
+        if not is_deadline(pod.ask.estimate_us):
+            ask.pop("estimate_us", None)
     values: dict[str, object] = {
         "name": pod.name,
         "labels": ParsedAnnotations(labels),
@@ -220,11 +225,18 @@ def _parts_of_pod(pod: PodObject) -> Values:
 
 # OBJECT-14
 def _ask(values: Values) -> AddAsk | None:
+    marks = _marks(values, "annotations")
     said = gang_settings(
-        {_LABELS: _marks(values, "labels"), ANNOTATIONS: _marks(values, "annotations")},
-        _namespace(values),
+        {_LABELS: _marks(values, "labels"), ANNOTATIONS: marks}, _namespace(values)
     )
     member = membership(said)
+    try:
+        more: dict[str, Any] = {
+            "estimate_us": values.get("estimate_us"),
+            **read_pod_ask(marks.texts),
+        }
+    except FieldError as error:
+        raise error.inside(ANNOTATIONS) from None
     requests = values.get("requests")
     if not isinstance(requests, Resources) or not requests:
         return None
@@ -240,7 +252,7 @@ def _ask(values: Values) -> AddAsk | None:
         gang=member.gang,
         says=member.says,
         timed_out=member.timed_out,
-        estimate_us=cast("int | None", values.get("estimate_us")),
+        **more,
     )
 
 

@@ -12,70 +12,49 @@ from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 
-from muster.feeds._affinity import AFFINITY, TAINTS, TOLERATIONS
+from muster.feeds._affinity import TAINTS
 from muster.feeds._annotations import (
-    MEMBER_ANNOTATIONS,
-    MEMBER_KEYS,
     AnnotationSource,
     GangSettings,
-    ParsedAnnotations,
-    gang_annotations,
-    gang_settings,
-    membership,
-    says_of_member,
 )
+from muster.feeds._asks import APP, ASK, ASK_FIELDS, add_ask, parts_of_ask
 from muster.feeds._configuration import CONFIGURE_FIELDS, EventOrigin, configure, parts_of_configure
 from muster.feeds._fields import (
     BYTES,
     CLASS_NAME,
     CLASS_PREEMPTS,
     CLASS_VALUE,
-    COMMAND,
-    ENV,
     EXIT_FIELDS,
     EXIT_STATUS,
     GANG,
     GROUPS,
     MEMBERS,
     MODE,
-    NEEDS,
     OUTCOME,
     SIGNAL,
     STOCKS,
     TOPOLOGY,
-    WORK_FIELDS,
-    WORKDIR,
     Field,
     Values,
     attributes_of,
     exit_of,
     field,
-    parts_of_work,
-    work_of,
     write_fields,
 )
 from muster.feeds._items import EXPECT_FIELDS, Content, Expect, Settle
 from muster.feeds._kinds import (
-    ASKED_RESOURCES,
     BOOLEAN,
-    COUNT,
     DURATION,
     INSTANT,
-    INT32,
     NAME,
     NAMES,
-    OWNED_NAME,
     SECONDS,
-    SOME_RESOURCES,
-    TALLY,
     TEXT,
     USAGE,
     WORDS,
     WRITTEN_RESOURCES,
-    Date,
     EventFields,
     FieldError,
-    date_text,
     integer,
 )
 from muster.feeds._manifests import APPLIED, DELETED
@@ -99,7 +78,6 @@ from muster_core.events import (
     UpdateNode,
 )
 from muster_core.owners.ask_moves import SPOILT_LIMIT
-from muster_core.resources import Resources
 from muster_core.values.event_fields import LEAST
 
 C = TypeVar("C", bound=Content)
@@ -152,65 +130,7 @@ def _op(
     )
 
 
-_WORK: Final = frozenset(WORK_FIELDS)
 _EXIT: Final = frozenset(EXIT_FIELDS)
-_ASIDE: Final = frozenset({"annotations", *WORK_FIELDS})
-"""The fields of ``add_ask`` that are parts of a field of the event."""
-
-
-def _add_ask(values: Values, origin: EventOrigin) -> AddAsk:
-    kept: dict[str, Any] = {name: value for name, value in values.items() if name not in _ASIDE}
-    if isinstance(start_by := kept.get("start_by_us"), Date):
-        kept["start_by_us"] = _since_start(start_by, origin.start_us)
-    if kept.get("devices") is not None:
-        # DEVICE-2
-        if not (kept["devices"] or kept.get("resources")):
-            raise FieldError("nothing: an ask has at least one type above 0", "resources")
-        kept.setdefault("resources", Resources())
-    # ONCE-6
-    if kept.get("once") and (retries := kept.get("retries")):
-        problem = f"true: an ask with `retries` {retries} comes back; leave one of them out"
-        raise FieldError(problem, "once")
-    if not _WORK.isdisjoint(values):
-        kept["work"] = work_of(values)
-    marks, gang = values.get("annotations"), values.get("gang")
-    if isinstance(marks, ParsedAnnotations) and marks.sayings:
-        member = membership(gang_settings({"annotations": marks}), cast("str | None", gang))
-        kept |= {"gang": member.gang, "says": member.says, "timed_out": member.timed_out}
-    return AddAsk(**kept)
-
-
-# FEED-86, TIME-7
-def _since_start(date: Date, start_us: int | None) -> int:
-    """Return the date of a ``start_by`` in microseconds since the start."""
-    text = date_text(date.us)
-    if start_us is None:
-        problem = (
-            f"{text!r} is a date, and no `at` before it is one: write a time since the start, or "
-            "make the first time that is not 0 a date"
-        )
-        raise FieldError(problem, "start_by")
-    if date.us < start_us:
-        problem = f"{text!r} is in the past: the start is at {date_text(start_us)}"
-        raise FieldError(problem, "start_by")
-    return date.us - start_us
-
-
-def _parts_of_ask(event: AddAsk) -> Values:
-    parts = attributes_of(event)
-    if event.devices and not event.resources:
-        del parts["resources"]
-    if event.work is not None:
-        parts |= parts_of_work(event.work)
-    gang: dict[str, object] = {}
-    if event.gang is not None:
-        gang["gang"] = event.gang
-        marks = gang_annotations(MEMBER_KEYS, says_of_member(event))
-        if marks.texts:
-            gang["annotations"] = marks
-    # What is said of a gang comes last.
-    own = [known.attribute for known in OPS["add_ask"].fields.values() if known.name != "gang"]
-    return {name: parts[name] for name in own if name in parts} | gang
 
 
 def _release(values: Values, _origin: EventOrigin) -> Release:
@@ -270,8 +190,6 @@ _TAINTS: Final = field(
 _GANG: Final = field(
     "gang", GANG, "the name of the gang; without `namespace/`: `default/`", required=True
 )
-_APP: Final = field("app", OWNED_NAME, "the name of the application", required=True)
-_ASK: Final = field("ask", OWNED_NAME, "the name of the ask", required=True)
 
 # FEED-38
 _TABLE: Final = (
@@ -327,7 +245,7 @@ _TABLE: Final = (
         "add_app",
         "An application is submitted to a queue.",
         (
-            _APP,
+            APP,
             field(
                 "queue",
                 NAME,
@@ -343,104 +261,24 @@ _TABLE: Final = (
     _op(
         "remove_app",
         "Removes an application with all its asks and allocations.",
-        (_APP,),
+        (APP,),
         RemoveApp,
     ),
     _op(
         "add_ask",
         "An application asks for resources.",
-        (
-            _APP,
-            _ASK,
-            field(
-                "resources",
-                SOME_RESOURCES,
-                "what it needs; may be left out beside `devices`",
-                required=True,
-                beside=("devices", ASKED_RESOURCES),
-            ),
-            field(
-                "devices",
-                NEEDS,
-                "the devices that it needs: for each type a number of whole ones, or a map with "
-                "`milli` or `count`, and perhaps `models`",
-            ),
-            field("priority", INT32, "its priority; default 0"),
-            field("priority_class", NAME, "the class that its priority comes from"),
-            field("count", COUNT, "the number of asks; their names are `ask-0`, `ask-1`, …"),
-            field("gang", GANG, "the gang whose member it is; without `namespace/`: `default/`"),
-            field(
-                "annotations",
-                MEMBER_ANNOTATIONS,
-                "annotations about its gang; all others are ignored",
-            ),
-            field("node", NAME, "the only node on which it may run"),
-            field("selector", WORDS, "attributes that the node must have, as text"),
-            field("tolerations", TOLERATIONS, "the taints of nodes that it tolerates"),
-            field(
-                "affinity",
-                AFFINITY,
-                "terms of which the node must match one, besides the `selector`; default: any node",
-            ),
-            field(
-                "run_for",
-                DURATION,
-                "it completes by itself this long after it was bound",
-                attribute="run_for_us",
-            ),
-            field(
-                "estimate",
-                DURATION,
-                "how long it is expected to take; it plans and ends nothing; default: `run_for`, "
-                "else its run limit, else `estimate.default`",
-                attribute="estimate_us",
-            ),
-            # TIME-2
-            field(
-                "run_limit",
-                DURATION,
-                "it is released and gone this long after it was bound; if the `run.limit` of its "
-                "queue is shorter, after that",
-                attribute="run_limit_us",
-            ),
-            # TIME-7
-            field(
-                "start_by",
-                INSTANT,
-                "it is gone if it is not bound by then: since the start, or a date",
-                attribute="start_by_us",
-            ),
-            field(
-                "retries",
-                TALLY,
-                "how often it is tried again after its work has failed; default 0",
-            ),
-            # ONCE-1
-            field(
-                "once",
-                BOOLEAN,
-                "whether it is gone after it was bound, whatever takes its node from it; "
-                "default `false`",
-            ),
-            field(
-                "command",
-                COMMAND,
-                "what is to run: a program with its arguments, or a text for the shell",
-            ),
-            field("env", ENV, "environment variables for the command"),
-            field("workdir", WORKDIR, "the working folder of the command"),
-        ),
+        ASK_FIELDS,
         AddAsk,
-        _add_ask,
-        _parts_of_ask,
+        add_ask,
+        parts_of_ask,
     ),
-    _op("remove_ask", "An ask that is not bound is withdrawn.", (_APP, _ASK), RemoveAsk),
+    _op("remove_ask", "An ask that is not bound is withdrawn.", (APP, ASK), RemoveAsk),
     _op(
         "release",
         "The work of a bound ask has ended.",
         (
-            _APP,
-            _ASK,
+            APP,
+            ASK,
             field(
                 "outcome",
                 OUTCOME,
@@ -534,13 +372,13 @@ _TABLE: Final = (
     _op(
         "fail_bind",
         "The next binds of an ask fail.",
-        (_APP, _ASK, field("times", _TIMES, "how many binds; default 1")),
+        (APP, ASK, field("times", _TIMES, "how many binds; default 1")),
         FailBind,
     ),
     _op(
         "bind_failed",
         "The work of a bound ask could not be started.",
-        (_APP, _ASK, field("message", TEXT, "why it could not be started, for the decision log")),
+        (APP, ASK, field("message", TEXT, "why it could not be started, for the decision log")),
         BindFailed,
     ),
     _op(

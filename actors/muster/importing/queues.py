@@ -13,7 +13,7 @@ from zlib import crc32
 
 import attrs
 
-from muster.importing.mapping_reader import MappingReader
+from muster.mapping_reader import MappingReader
 from muster_core.config.queues import canonical_path
 from muster_core.config.tree import describe, entries_of, items_of, line_of, text_of
 from muster_core.errors import ConfigError

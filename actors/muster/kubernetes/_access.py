@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol, cast, final
 import attrs
 import trio
 
-from muster.importing.mapping_reader import MappingReader
+from muster.mapping_reader import MappingReader
 from muster_core.config.tree import describe, is_null, items_of
 from muster_core.errors import ConfigError, MusterError, Problem
 from muster_core.values.names import did_you_mean

@@ -86,10 +86,19 @@ class Resource:
     Attributes:
         group: Its API group and version, such as ``v1`` or ``scheduling.k8s.io/v1``.
         plural: Its name in URLs, such as ``pods``.
+        namespace: The only namespace whose objects are wanted, or None for all.
+        name: The name of the only object that is wanted, or None for all.
     """
 
     group: str
     plural: str
+    namespace: str | None = None
+    name: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, str | int]:
+        """The parameters of a list and a watch."""
+        return {} if self.name is None else {"fieldSelector": f"metadata.name={self.name}"}
 
     def path(self, name: str | None = None, namespace: str | None = None, part: str = "") -> str:
         """Return the path of all objects, of those of a namespace, of one, or of a part of one."""
@@ -190,9 +199,9 @@ class Api:
             SilenceError: If it does not answer.
         """
         objects: list[Object] = []
-        parameters: dict[str, str | int] = {"limit": PAGE}
+        parameters = {**resource.parameters, "limit": PAGE}
         while True:
-            page = await self.get(resource.path(), **parameters)
+            page = await self.get(resource.path(None, resource.namespace), **parameters)
             objects += page.get("items") or ()
             metadata = cast("Mapping[str, str]", page["metadata"])
             if not (more := metadata.get("continue")):
@@ -218,6 +227,7 @@ class Api:
             SilenceError: If the connection breaks, or nothing comes for :data:`SILENCE_S`.
         """
         parameters: dict[str, str | int] = {
+            **resource.parameters,
             "watch": 1,
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
@@ -225,7 +235,7 @@ class Api:
         }
         request = self._client.build_request(
             "GET",
-            resource.path(),
+            resource.path(None, resource.namespace),
             params=parameters,
             headers=await self._headers(),
             timeout=httpx.Timeout(SILENCE_S, connect=_CONNECT_S),

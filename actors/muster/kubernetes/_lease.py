@@ -7,13 +7,14 @@ own clock: no two machines need the same time. The holder gives up before the ot
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, cast, final
 
 import trio
 
-from muster.kubernetes._access import AccessError
+from muster.kubernetes._access import Access, AccessError
 from muster.kubernetes._api import Api, ApiError, Object, Resource, SilenceError
 
 LEASES: Final = Resource("coordination.k8s.io/v1", "leases")
@@ -57,6 +58,15 @@ class Lease:
         self._since = 0.0
         self._is_lost = False
         self.seen_holder = ""
+
+    @classmethod
+    @asynccontextmanager
+    async def of(
+        cls, access: Access, namespace: str, name: str, holder: str
+    ) -> AsyncGenerator[Lease]:
+        """Give a Lease with connections of its own, which nothing else can hold up."""
+        async with Api(access, connections=2) as api:
+            yield cls(api, namespace, name, holder)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait for the Lease, and work while it is held; then wait again, until the work returns.

@@ -7,6 +7,7 @@ known is told, also of objects that were deleted and made anew meanwhile.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, cast, final
@@ -22,6 +23,8 @@ _ABSENT_S: Final = 30.0
 _WATCH_S: Final = (300, 600)
 _GONE: Final = 410
 _NOT_FOUND: Final = 404
+
+_log: Final = logging.getLogger(__name__)
 
 
 @final
@@ -139,6 +142,8 @@ class Reflector:
 
     async def _wait(self, error: ApiError | SilenceError | AccessError) -> None:
         """Wait before the next attempt: longer each time, but not before the first new list."""
+        if not self.trouble:
+            _log.warning("%s: %s", self._resource.plural, error)
         self.trouble = str(error)
         if isinstance(error, ApiError):
             # What an error has ended in the middle cannot go on from there.

@@ -109,9 +109,14 @@ class Health:
         """Return the status and the answer of ``/readyz``."""
         trouble = self.trouble()
         if trouble is None and not self.is_ready:
-            trouble = "the state is being loaded"
+            awaited = None if self.backend is None else self.backend.waits_for()
+            trouble = awaited or "the state is being loaded"
         if trouble is None and self.is_ending:
             trouble = "the service ends"
         if trouble is not None:
             return 503, {"ready": False, "batch": self.batch, "detail": trouble}
-        return 200, {"ready": True, "batch": self.batch}
+        answer: dict[str, object] = {"ready": True, "batch": self.batch}
+        told = {} if self.backend is None else self.backend.health() or {}
+        if told.get("connected") is False:
+            answer[self._runs] = told
+        return 200, answer

@@ -69,8 +69,8 @@ class Limits:
 NAMES: Final = tuple(one.name for one in attrs.fields(Limits))
 """The names of all limits, as the options, the problems and the metrics have them."""
 
-Takes: TypeAlias = Literal["text", "path", "labels", "count", "on", "off", "either"]
-"""What an option takes, if anything: a text, a path, labels, or a number."""
+Takes: TypeAlias = Literal["text", "path", "labels", "count", "time", "on", "off", "either"]
+"""What an option takes, if anything: a text, a path, labels, a number, or a time in seconds."""
 
 
 @final
@@ -201,8 +201,26 @@ class Backend(Protocol):
         """Return what ``/healthz`` tells of it, by its name; None if it is always well."""
         ...
 
+    def waits_for(self) -> str | None:
+        """Return what the service waits for before it decides, in words; None for nothing."""
+        ...
+
     def measures(self) -> Mapping[str, float]:
         """Return the values of its metrics, by their names."""
+        ...
+
+    # POD-9
+    def pod_reasons(self, namespace: str, name: str, /) -> Sequence[tuple[str, str]] | None:
+        """Return why a pod of Kubernetes that waits for this scheduler has no ask.
+
+        Args:
+            namespace: Its namespace.
+            name: Its name.
+
+        Returns:
+            Codes (:class:`PodCode`) and sentences; None if there is no such pod, or nobody knows:
+            only what follows a cluster of Kubernetes knows pods.
+        """
         ...
 
     async def output(
@@ -244,6 +262,7 @@ class BackendOptions(ABC):
         health: The JSON schema of what ``/healthz`` tells of it; None if it tells nothing.
         runs_as_service: Whether commands run as the user of the service.
         takes_accounts: Whether they can run as other users, by ``--run-as``.
+        runs_commands: Whether it runs the commands of asks; else it does other work for them.
         grace_s: How long a command may take to end after SIGTERM, in seconds; then it is killed.
     """
 
@@ -253,6 +272,7 @@ class BackendOptions(ABC):
     health: ClassVar[Mapping[str, Any] | None] = None
     runs_as_service: ClassVar[bool]
     takes_accounts: ClassVar[bool] = False
+    runs_commands: ClassVar[bool] = True
 
     grace_s: float = GRACE_S
 
@@ -278,6 +298,10 @@ class BackendOptions(ABC):
     @abstractmethod
     def backend(self, options: ServeOptions) -> Backend:
         """Return the backend of a service with these options."""
+
+    def take_config(self, config: Path | None) -> tuple[BackendOptions, Path | None]:
+        """Return the options with a ``--config`` that only they understand, and what else it is."""
+        return self, config
 
     def contradiction(self) -> str | None:
         """Return how its options contradict each other, or None."""

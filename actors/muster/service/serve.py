@@ -30,6 +30,7 @@ from muster.service.api import (
     lists,
     logs,
     monitoring,
+    pods,
 )
 from muster.service.ask_index import AskIndex
 from muster.service.authentication import Sessions, TokenAccess
@@ -70,6 +71,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *events.EVENT_ENDPOINTS,
     *config.ENDPOINTS,
     *lists.ENDPOINTS,
+    *pods.ENDPOINTS,
     *leases.LEASE_ENDPOINTS,
     *explanations.ENDPOINTS,
     *decisions.ENDPOINTS,

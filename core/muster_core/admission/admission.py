@@ -53,7 +53,7 @@ from muster_core.owners.gang import (
 from muster_core.owners.queue import QueueFacts
 from muster_core.structures.steps import Steps
 from muster_core.values.configuration import USAGE_USERS, Configuration, usage_lacks
-from muster_core.values.decisions import MICROSECONDS, Reason
+from muster_core.values.decisions import MICROSECONDS, Reason, seconds
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import (
     AddAsk,
@@ -346,6 +346,14 @@ class Admission:
         yield from self.gangs.join(gang, members, place, event.says, origin)
         if mark:
             yield self._mark(gang, origin, 0)
+
+    # TIME-7
+    def check_start(self, event: AddAsk, origin: Origin) -> None:
+        """Refuse an ask that would have to be bound by an instant in the past."""
+        start_us, now_us = event.start_by_us, origin.at_us
+        if start_us is not None and start_us < now_us:
+            msg = f"start_by: {seconds(start_us)} s is in the past: it is {seconds(now_us)} s now"
+            raise RefusedError(msg)
 
     # OBJECT-18
     def add_placed(self, event: AddAsk, node: str, origin: Origin) -> Iterator[AnyRoute]:

@@ -1,4 +1,4 @@
-"""Kubernetes objects: how they are applied and deleted (OBJECT-1 to OBJECT-29).
+"""Kubernetes objects: how they are applied and deleted (OBJECT-1 to OBJECT-30).
 
 Applying a known object updates it. Several objects of one event are admitted together or not at
 all: if one is refused, the changes for earlier ones are undone, and no message has been sent yet.
@@ -20,6 +20,7 @@ from muster_core.owners.asks import Origin
 from muster_core.values.decisions import Reason
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import (
+    ASK_ANNOTATION,
     USER_INFO,
     AddApp,
     AddGang,
@@ -56,6 +57,7 @@ _WRITTEN: Final[dict[type[object] | ObjectKind, dict[str, str]]] = {
         "node": "spec.nodeName",
         "annotations": "metadata.annotations",
         "containers": "spec.containers",
+        "start_by": f"metadata.annotations.{ASK_ANNOTATION}.start_by",
     },
     AddGang: {"gang": "metadata.name"},
     NodeObject: {"node": "metadata.name", "capacity": "status.allocatable"},
@@ -176,7 +178,9 @@ class Objects:
             yield from admission.registry.handle(self._application(pod), origin)
         if pod.node is not None:
             yield from admission.add_placed(pod.ask, pod.node, origin)
-        elif pod.ask.gang is not None:
+            return
+        admission.check_start(pod.ask, origin)
+        if pod.ask.gang is not None:
             yield from admission.add_members(pod.ask, pod.ask.gang, origin)
         else:
             yield from admission.add_plain(pod.ask, origin)

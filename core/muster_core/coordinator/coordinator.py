@@ -55,7 +55,6 @@ from muster_core.values.decisions import (
     Kind,
     announce,
     decision_on_app,
-    seconds,
 )
 from muster_core.values.errors import RefusedError
 from muster_core.values.events import AddAsk, Apply, Configure, Delete, Event, SetUsage
@@ -88,13 +87,6 @@ class BatchResult:
     apps: Mapping[int, CommitApp]
     queues: Mapping[int, CommitQueue]
     gangs: Mapping[int, CommitGang | None]
-
-
-# TIME-7
-def _refuse_past(start_by_us: int, now_us: int) -> None:
-    if start_by_us < now_us:
-        msg = f"start_by: {seconds(start_by_us)} s is in the past: it is {seconds(now_us)} s now"
-        raise RefusedError(msg)
 
 
 @final
@@ -296,7 +288,7 @@ class CoordinatorMachine:
         match event:
             case AddAsk():  # Most events are asks.
                 if event.start_by_us is not None:
-                    _refuse_past(event.start_by_us, self.now_us)
+                    self.admission.check_start(event, origin)
                 return self.admission.admit(event, origin)
             case Apply():
                 return self._objects.apply(event.objects, origin)

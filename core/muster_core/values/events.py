@@ -66,6 +66,10 @@ _LOWEST, _HIGHEST = PRIORITIES
 USER_INFO: Final = "yunikorn.apache.org/user.info"
 """The annotation of a Pod with the user and the groups of its application."""
 
+# OBJECT-30
+ASK_ANNOTATION: Final = "muster/ask"
+"""The annotation of a Pod with what its manifest cannot say of its ask otherwise."""
+
 T_co = TypeVar("T_co", covariant=True)
 
 

@@ -143,8 +143,20 @@ MARKS: st.SearchStrategy[Any] = st.dictionaries(
     st.one_of(NAMES, st.integers(-1, 3), st.sampled_from(["3600s", "strict", "true"]), GROUPS),
     max_size=4,
 )
+POD_ASKS: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {
+        "muster/ask": st.dictionaries(
+            st.sampled_from(
+                ["once", "node", "env", "start_by", "retries", "estimate", "x", "count"]
+            ),
+            st.one_of(st.integers(0, 3), st.booleans(), NAMES, st.just({"A": "b"})),
+            max_size=2,
+        ).map(json.dumps)
+    }
+)
 METADATA: st.SearchStrategy[Any] = st.fixed_dictionaries(
-    {"name": NAMES}, optional={"namespace": NAMES, "labels": MARKS, "annotations": MARKS}
+    {"name": NAMES},
+    optional={"namespace": NAMES, "labels": MARKS, "annotations": st.one_of(MARKS, POD_ASKS)},
 )
 AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "vcore", "memory"]), LEAVES, max_size=2)
 SPEC: st.SearchStrategy[Any] = st.fixed_dictionaries(

@@ -30,6 +30,7 @@ from muster.feeds import (
     read_raw,
     write_event,
 )
+from muster.feeds._encodings import Encoder
 from muster_core.config.model import Configuration
 from muster_core.events import (
     AddApp,
@@ -484,6 +485,26 @@ def test_an_event(event: Event) -> None:
     assert again(event) == event
 
 
+# OBJECT-30
+@pytest.mark.parametrize("node", [None, "n"])
+@pytest.mark.parametrize("encoding", Encoding)
+def test_a_pod_asks_for_what_a_manifest_cannot_say(encoding: Encoding, node: str | None) -> None:
+    asks = (
+        AddAsk("a", "p", ONE, once=True, work=Work(env={"POD_NAME": "é", "TEXT": '"\n\u2028'})),
+        AddAsk("a", "p", ONE, retries=2, node="m", run_limit_us=1_500_000, start_by_us=0),
+        AddAsk("a", "p", ONE, estimate_us=1, work=Work(("date", "-u"), workdir="~")),
+        AddAsk("a", "p", ONE, estimate_us=2**31 * 1_000_000, work=Work(shell="if; fi")),
+        AddAsk("a", "p", ONE, estimate_us=60_000_000, gang="x/g", says=MANY, once=True),
+    )
+    for ask in asks:
+        pod = PodObject("a", "p", "root.q", ask, node, namespace="x", user="sue")
+        event = Apply((Manifest(pod),))
+        encoder = Encoder(encoding)
+        whole = encoder.event(write_event(event)) + encoder.end()
+        [item] = read_feed(io.BytesIO(whole), encoding=encoding)
+        assert item.content == event
+
+
 @pytest.mark.parametrize(
     ("event", "problem"),
     [
@@ -494,7 +515,7 @@ def test_an_event(event: Event) -> None:
             "scheduleTimeoutSeconds",
         ),
         (AddApp("a", "q", ""), "user: "),
-        (Apply((Manifest(PodObject("a", "p", ask=AddAsk("a", "p", ONE, retries=2))),)), "would"),
+        (Apply((Manifest(PodObject("a", "p", ask=AddAsk("a", "p", ONE, run_for_us=2))),)), "would"),
     ],
 )
 def test_what_no_feed_can_say(event: Event, problem: str) -> None:

@@ -14,9 +14,10 @@ from muster.feeds._annotations import (
     ParsedAnnotations,
     gang_settings,
 )
+from muster.feeds._asks import ASK_FIELDS, POD_ASK_FIELDS
 from muster.feeds._kinds import FieldError
 from muster.feeds._manifests import POD, POD_NAME, name_of_pod, pod
-from muster_core.events import AddAsk, ObjectKind, ObjectName, PodObject
+from muster_core.events import AddAsk, ObjectKind, ObjectName, PodObject, Work
 from muster_core.gangs import NO_FIELDS, GangFields, GangMode
 from muster_core.resources import Resources
 from muster_core.values.affinity import Operator, Requirement, Toleration
@@ -525,3 +526,29 @@ def test_labels_and_annotations_have_to_agree() -> None:
         FieldError, match=r"^annotations\.gang.*'NonStrict' differs from 'Strict' of "
     ):
         gang_settings({"labels": marked("Strict"), "annotations": marked("NonStrict")})
+
+
+# OBJECT-30
+
+
+def test_the_annotation_says_what_is_left_of_an_ask() -> None:
+    said = '{"node": "n1", "env": {"A": "yes"}, "estimate": "1m30s", "retries": null}'
+    found = ask_of(manifest({"activeDeadlineSeconds": 60}, annotations={"muster/ask": said}))
+
+    assert found == AddAsk(
+        *("a", "p", CORE), node="n1", work=Work(env={"A": "yes"}), estimate_us=90_000_000
+    )
+
+
+def test_each_field_of_add_ask_stands_at_one_place_of_a_pod() -> None:
+    fields = {known.name for known in ASK_FIELDS}
+
+    for name in fields - POD_ASK_FIELDS.keys():
+        annotations = {"muster/ask": f'{{"once": true, "{name}": "x"}}'}
+        assert "cannot stand here" in pod_refusal(manifest(annotations=annotations))
+    assert {"once", "retries", "node", "env", "estimate", "run_limit"} < POD_ASK_FIELDS.keys()
+
+
+def test_a_pod_that_has_finished_asks_for_nothing() -> None:
+    finished = {"status": {"phase": "Succeeded"}}
+    assert read(manifest(annotations={"muster/ask": "x"}, **finished)).ask is None

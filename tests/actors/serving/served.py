@@ -31,8 +31,7 @@ import httpx
 import pytest
 import trio
 
-from muster.service.backends.ray import RayOptions
-from muster.service.options import ServeOptions
+from muster.service.options import BackendOptions, ServeOptions
 from muster.service.serve import serve
 
 PATIENCE_S: Final = 180.0
@@ -219,20 +218,20 @@ class Here:
     Args:
         state: The state directory, or None to keep nothing.
         config: The file of the configuration, or None.
-        ray: How commands run on Ray; None if nothing runs commands.
+        backend: What runs commands, and how; None if nothing does.
     """
 
     def __init__(
         self,
         state: Path | None = None,
         config: Path | None = None,
-        ray: RayOptions | None = None,
+        backend: BackendOptions | None = None,
     ) -> None:
         self._options = ServeOptions(
             config=config,
             state=state,
             listen=("127.0.0.1:0",),
-            backend=ray,
+            backend=backend,
         )
         self._told: queue.Queue[str | BaseException] = queue.Queue()
         self._token: trio.lowlevel.TrioToken | None = None

@@ -112,6 +112,13 @@ SOMETHING = (
     {"op": "add_gang", "gang": "default/train", "min_member": 2},
     {"op": "add_ask", "app": "etl", "ask": "load", "resources": {"vcore": 1}, "count": 9},
     {"op": "add_ask", "app": "etl", "ask": "t", "resources": {"vcore": 1}, "gang": "train"},
+    {
+        "op": "add_ask",
+        "app": "etl",
+        "ask": "of-pod",
+        "resources": {"vcore": 9},
+        "env": {"POD_NAMESPACE": "etl", "POD_NAME": "load-0", "POD_UID": "1"},
+    },
 )
 """So that the examples of the document name something."""
 

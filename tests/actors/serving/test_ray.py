@@ -377,7 +377,7 @@ def test_nodes_go_when_ray_does_not_come(tmp_path: Path, ray: Path) -> None:
         patiently(lambda: len(served.client.get("/api/v1/nodes").json()["items"]) == 2)
     (ray / "away").touch()
     ours = RayOptions(python=ray / "python", node_name="name", patience_s=0.1)
-    with Here(state, ray=ours) as here:
+    with Here(state, backend=ours) as here:
         patiently(lambda: [one["node"] for one in here.all("/api/v1/nodes")] == ["other"])
         (ray / "away").unlink()
         patiently(lambda: len(here.all("/api/v1/nodes")) == 2)

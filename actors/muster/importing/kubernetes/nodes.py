@@ -32,7 +32,9 @@ Values = Mapping[str, object]
 _PRESENT: Final = {
     "preferred": "a preferred node affinity is not modelled",
     "pod_affinity": "affinity to other pods is not modelled",
+    "preferred_pods": "affinity to other pods is not modelled",
     "pod_anti_affinity": "anti-affinity to other pods is not modelled",
+    "averse_pods": "anti-affinity to other pods is not modelled",
     "spread": "topology spread constraints are not modelled",
     "runtime_class": "a runtime class is not modelled",
 }
@@ -100,9 +102,7 @@ def _only_node(affinity: Affinity) -> str | None:
 
 
 def _notes(values: Values) -> Iterator[str]:
-    for name, note in _PRESENT.items():
-        if values.get(name):
-            yield note
+    yield from dict.fromkeys(note for name, note in _PRESENT.items() if values.get(name))
     if any(volume.get("claim") for volume in _maps(values, "volumes")):
         yield _CLAIMS
     containers = _maps(values, "containers")

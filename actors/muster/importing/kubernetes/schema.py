@@ -11,7 +11,12 @@ from fractions import Fraction
 from typing import Final
 
 from muster.feeds import parse_date
-from muster.feeds._affinity import NODE_AFFINITY, OBJECT_TAINTS, OBJECT_TOLERATIONS
+from muster.feeds._affinity import (
+    NODE_AFFINITY,
+    NODE_TERMS,
+    OBJECT_TAINTS,
+    OBJECT_TOLERATIONS,
+)
 from muster.feeds._annotations import MEMBER_ANNOTATIONS
 from muster.feeds._kinds import (
     BOOLEAN,
@@ -29,7 +34,13 @@ from muster.feeds._kinds import (
     refused,
 )
 from muster.feeds._raw import Raw
-from muster.feeds._schema import NAMESPACE, ObjectSchema, schema_field, unless_empty
+from muster.feeds._schema import (
+    NAMESPACE,
+    ObjectSchema,
+    SchemaField,
+    schema_field,
+    unless_empty,
+)
 from muster_core.config.tree import is_null
 from muster_core.errors import QuantityError
 from muster_core.values.resources import MAX_INT32, MAX_QUANTITY, VCORE, parse_quantity
@@ -108,22 +119,36 @@ _OWNER: Final = ObjectSchema({
     "controller": schema_field("controller", BOOLEAN),
 })  # fmt: skip
 
+_PORT: Final = ObjectSchema({
+    "hostPort": schema_field("host_port", integer(0, MAX_INT32, f"0 … {MAX_INT32}")),
+    "protocol": schema_field("protocol", unless_empty(TEXT)),
+})  # fmt: skip
+
 _CONTAINER: Final = ObjectSchema({
     "resources": ObjectSchema({
         "requests": schema_field("requests", QUANTITIES),
         "limits": schema_field("limits", QUANTITIES),
     }),
     "restartPolicy": schema_field("restart", unless_empty(TEXT)),
-    "ports": schema_field("ports", list_of(ObjectSchema({"hostPort": schema_field("host_port", PRESENCE)}))),
+    "ports": schema_field("ports", list_of(_PORT)),
 })  # fmt: skip
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 _AFFINITY: Final = ObjectSchema({
     "nodeAffinity": ObjectSchema({
         **NODE_AFFINITY.fields,
-        "preferredDuringSchedulingIgnoredDuringExecution": schema_field("preferred", PRESENCE),
+        _PREFERRED: schema_field("preferred", PRESENCE),
     }),
-    "podAffinity": schema_field("pod_affinity", PRESENCE),
-    "podAntiAffinity": schema_field("pod_anti_affinity", PRESENCE),
+    "podAffinity": ObjectSchema({
+        _REQUIRED: schema_field("pod_affinity", PRESENCE),
+        _PREFERRED: schema_field("preferred_pods", PRESENCE),
+    }),
+    "podAntiAffinity": ObjectSchema({
+        _REQUIRED: schema_field("pod_anti_affinity", PRESENCE),
+        _PREFERRED: schema_field("averse_pods", PRESENCE),
+    }),
 })  # fmt: skip
 
 _STATE: Final = {
@@ -140,9 +165,32 @@ _CONDITION: Final = ObjectSchema({
     "type": schema_field("type", TEXT),
     "status": schema_field("status", WORD),
     "lastTransitionTime": schema_field("since", INSTANT),
+    "reason": schema_field("reason", TEXT),
+    "message": schema_field("message", TEXT),
 })  # fmt: skip
 
 _SECONDS: Final = integer(1, MAX_INT32, f"1 … {MAX_INT32}")
+
+_ROOM: Final[dict[str, SchemaField | ObjectSchema]] = {
+    "containers": schema_field("containers", list_of(_CONTAINER)),
+    "initContainers": schema_field("init_containers", list_of(_CONTAINER)),
+    "overhead": schema_field("overhead", QUANTITIES),
+    "resources": ObjectSchema({
+        "requests": schema_field("pod_requests", QUANTITIES),
+        "limits": schema_field("pod_limits", QUANTITIES),
+    }),
+}  # fmt: skip
+
+ROOM: Final = ObjectSchema({"spec": ObjectSchema(_ROOM)})
+"""The fields of a Pod that say what it takes on its node."""
+
+_SPREAD: Final = ObjectSchema({"whenUnsatisfiable": schema_field("otherwise", TEXT)})
+
+_VOLUME: Final = ObjectSchema({
+    "name": schema_field("name", TEXT),
+    "persistentVolumeClaim": ObjectSchema({"claimName": schema_field("claim", TEXT)}),
+    "ephemeral": schema_field("ephemeral", PRESENCE),
+})  # fmt: skip
 
 # KUBERNETES-4
 POD: Final = ObjectSchema({
@@ -157,13 +205,7 @@ POD: Final = ObjectSchema({
         "ownerReferences": schema_field("owners", list_of(_OWNER)),
     }),
     "spec": ObjectSchema({
-        "containers": schema_field("containers", list_of(_CONTAINER)),
-        "initContainers": schema_field("init_containers", list_of(_CONTAINER)),
-        "overhead": schema_field("overhead", QUANTITIES),
-        "resources": ObjectSchema({
-            "requests": schema_field("pod_requests", QUANTITIES),
-            "limits": schema_field("pod_limits", QUANTITIES),
-        }),
+        **_ROOM,
         "nodeName": schema_field("node", unless_empty(NAME)),
         "nodeSelector": schema_field("selector", WORDS),
         "affinity": _AFFINITY,
@@ -171,12 +213,11 @@ POD: Final = ObjectSchema({
         "priority": schema_field("priority", INT32),
         "priorityClassName": schema_field("priority_class", unless_empty(NAME)),
         "schedulingGates": schema_field("gates", PRESENCE),
-        "topologySpreadConstraints": schema_field("spread", PRESENCE),
+        "topologySpreadConstraints": schema_field("spread", list_of(_SPREAD)),
+        "resourceClaims": schema_field("resource_claims", PRESENCE),
         "activeDeadlineSeconds": schema_field("deadline", _SECONDS),
         "runtimeClassName": schema_field("runtime_class", PRESENCE),
-        "volumes": schema_field(
-            "volumes", list_of(ObjectSchema({"persistentVolumeClaim": schema_field("claim", PRESENCE)}))
-        ),
+        "volumes": schema_field("volumes", list_of(_VOLUME)),
     }),
     "status": ObjectSchema({
         "phase": schema_field("phase", unless_empty(TEXT)),
@@ -201,9 +242,21 @@ NODE: Final = ObjectSchema({
     "status": ObjectSchema({
         "allocatable": schema_field("allocatable", QUANTITIES),
         "capacity": schema_field("capacity", QUANTITIES),
+        "conditions": schema_field("conditions", list_of(_CONDITION)),
     }),
 })  # fmt: skip
 """A Node."""
+
+CLAIM: Final = ObjectSchema({
+    "spec": ObjectSchema({"volumeName": schema_field("volume", unless_empty(TEXT))}),
+    "status": ObjectSchema({"phase": schema_field("phase", TEXT)}),
+})  # fmt: skip
+"""A PersistentVolumeClaim."""
+
+VOLUME: Final = ObjectSchema({
+    "spec": ObjectSchema({"nodeAffinity": ObjectSchema({"required": NODE_TERMS})}),
+})  # fmt: skip
+"""A PersistentVolume."""
 
 ELASTIC_QUOTA: Final = ObjectSchema({
     "metadata": ObjectSchema({"name": schema_field("name", NAME, required=True), "labels": schema_field("labels", WORDS)}),

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from muster.feeds import parse_date
-from muster.importing.mapping_reader import MappingReader
 from muster.importing.queues import OTHERS, RULES
+from muster.mapping_reader import MappingReader
 from muster_core.config.queues import canonical_path
 from muster_core.config.tree import is_null, text_of
 from muster_core.errors import ConfigError, QuantityError

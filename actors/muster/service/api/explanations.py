@@ -12,6 +12,7 @@ from muster.explain import AT_ONCE
 from muster.explain._output import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access import Role
 from muster.service.api.lists import UnknownItem, app_of, ended_item, single_answer, unknown_ask
+from muster.service.api.pods import WITHOUT_ASK, PodWithoutAsk, asks_of_pod, over_item
 from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint, json_response
 from muster.service.endpoints.schemas import (
     AMOUNTS,
@@ -37,7 +38,7 @@ from muster.service.endpoints.schemas import (
     text,
     word,
 )
-from muster.service.queries.asks import ASKS, ENDED, row_of_ask
+from muster.service.queries.asks import ASKS, ENDED, AskRow, pod_column, row_of_ask
 from muster.service.queries.reader import ReadContext, read_state
 from muster.service.queries.simulations import forecast_start, search_remedies
 from muster_core.reasons import UNKNOWN_START, Code
@@ -67,6 +68,14 @@ _REMEDY: Final = shape(
 WHY: Final = Table[Mapping[str, object]](
     text("app", "its application"),
     text("ask", "its name"),
+    pod_column(lambda _: None),
+    Column(
+        "also",
+        TEXTS,
+        "other asks, as `app/ask`, that may be meant: those of the pod `namespace/pod` that the "
+        "request names as well; absent if there is none",
+        if_any=True,
+    ),
     text("queue", "the path of its queue"),
     Column("place", word(AskPlace), "its place"),
     maybe_text("node", "the node that it holds"),
@@ -168,21 +177,46 @@ WHY: Final = Table[Mapping[str, object]](
 """The fields of an answer to why an ask is not running; each is null until it is known."""
 
 _OF_ASK: Final = ASKS.picked(
-    ("app", "ask", "queue", "place", "node", "since", "bound"), single=True
+    ("app", "ask", "pod", "queue", "place", "node", "since", "bound"), single=True
 )
 
 
+# POD-6, POD-7
+def _meant(context: ReadContext, first: str, second: str) -> Steps[list[AskRow]]:
+    """Return the asks that ``first/second`` may mean: an ask of an application, or of a pod."""
+    yield
+    app = app_of(context, first)
+    row = None if app is None else row_of_ask(context, app, second)
+    if row is not None and row.pod is None:
+        return [row]  # where work is no pods, nobody asks for one
+    of_pod = yield from asks_of_pod(context, first, second)
+    others = [one for one in of_pod if row is None or one.ask is not row.ask]
+    return others if row is None else [row, *others]
+
+
+def _name_of(row: AskRow) -> str:
+    return f"{row.app.identity.name}/{row.ask.name}"
+
+
+async def _over(asked: ApiRequest, first: str, second: str) -> Mapping[str, object] | None:
+    """Return what is known if no ask is meant: a pod without one, or an ask that has ended."""
+    pod = PodWithoutAsk.of(asked.service, first, second)
+    if pod is not None:
+        return pod.item()
+    over = await ended_item(asked, first, second)
+    return over or await over_item(asked, first, second)
+
+
 async def _why(asked: ApiRequest) -> Response:
-    app_name, name = asked.value("app", str), asked.value("ask", str)
+    first, second = asked.value("app", str), asked.value("ask", str)
 
     def read(context: ReadContext) -> Steps[tuple[bool, dict[str, Any]] | UnknownItem]:
-        yield
-        app = app_of(context, app_name)
-        row = None if app is None else row_of_ask(context, app, name)
-        if row is None:
-            return unknown_ask(context, app_name, name)
+        rows = yield from _meant(context, first, second)
+        if not rows:
+            return unknown_ask(context, first, second)
+        row = rows[0]
         yield from context.view.explainer.prepare()
-        explanation = yield from context.machine.explain_fully(app_name, name)
+        explanation = yield from context.machine.explain_fully(row.app.identity.name, row.ask.name)
         known = {
             **row_of(_OF_ASK, row),
             "ends_at": in_seconds(row.ends_at_us(asked.service.now_us())),
@@ -190,15 +224,22 @@ async def _why(asked: ApiRequest) -> Response:
             "passed": [passed_map(passed) for passed in row.passed()],
             **explanation_map(explanation),
         }
-        return explanation is not None, {name: known.get(name) for name in WHY.names(single=True)}
+        if len(rows) > 1:
+            known["also"] = [*map(_name_of, rows[1:])]
+        return explanation is not None, {
+            one.name: known.get(one.name)
+            for one in WHY.columns
+            if one.name in known or not one.if_any
+        }
 
     found = await read_state(asked.service, read)
     if isinstance(found.value, UnknownItem):
-        over = await ended_item(asked, app_name, name)
+        over = await _over(asked, first, second)
         if over is None:
-            raise await found.value.problem("ask", f"{app_name}/{name}")
+            raise await found.value.problem("ask", f"{first}/{second}")
         return json_response({**found.heading(asked.service), "item": over})
     waits, item = found.value
+    app_name, name = item["app"], item["ask"]
     if waits and asked.value("forecast", bool):
         foretold = await forecast_start(asked.service, app_name, name)
         later = foretold.held_back_later
@@ -218,8 +259,8 @@ ENDPOINTS: Final = (
         Role.READER,
         _why,
         (
-            in_path("app", "The name of its application."),
-            in_path("ask", "Its name."),
+            in_path("app", "The name of its application; or the namespace of its pod."),
+            in_path("ask", "Its name; or that of its pod."),
             query(
                 "forecast",
                 FLAG,
@@ -235,7 +276,7 @@ ENDPOINTS: Final = (
             ),
         ),
         answers={
-            200: single_answer(WHY, ENDED),
+            200: single_answer(WHY, ENDED, WITHOUT_ASK),
             404: Answer("There is no such ask.", media="application/problem+json"),
             503: Answer(
                 "Other searches or forecasts are under way, or the state is too large.",

@@ -15,6 +15,7 @@ import attrs
 import trio
 from starlette.responses import Response
 
+from muster._pod_identity import PodFilter
 from muster._runtime.observers import path_of
 from muster.service.access import Role
 from muster.service.api.config import SINCE
@@ -46,7 +47,7 @@ from muster.service.endpoints.schemas import (
     row_of,
 )
 from muster.service.input.dry_runs import HistoryStart
-from muster.service.ledger.records import EndedAskFilter
+from muster.service.ledger.records import EndedAsk, EndedAskFilter
 from muster.service.payloads import Problem
 from muster.service.queries.apps import (
     APPS,
@@ -422,8 +423,12 @@ def _refuse_cursor() -> None:
 
 
 # LISTS-15
-async def answer_ended(asked: ApiRequest) -> Response:
+async def answer_ended(asked: ApiRequest, pod: PodFilter | None) -> Response:
     """Answer with a page of asks that have ended, the latest first.
+
+    Args:
+        asked: The request.
+        pod: Only those that stood for such a pod; None for all.
 
     Raises:
         Problem: 400 if something is asked for that they do not have.
@@ -444,6 +449,7 @@ async def answer_ended(asked: ApiRequest) -> Response:
         app=asked.maybe("app", str),
         user=asked.maybe("user", str),
         since_us=None if since is None else since_us(asked.service, since),
+        pod=pod,
     )
     limit, before = limit_of(asked), None if place is None else int(place[0])
     found = await ended_asks(asked.service, asked.request, wanted, before, limit + 1)
@@ -463,7 +469,11 @@ async def answer_ended(asked: ApiRequest) -> Response:
 # LISTS-18
 async def ended_item(asked: ApiRequest, app: str, ask: str) -> Mapping[str, object] | None:
     """Return the last life of an ask as a single item, or None."""
-    life = await ended_ask(asked.service, asked.request, app, ask)
+    return item_of_life(asked, await ended_ask(asked.service, asked.request, app, ask))
+
+
+def item_of_life(asked: ApiRequest, life: EndedAsk | None) -> Mapping[str, object] | None:
+    """Return a life as a single item, with the fields that are wanted; None if there is none."""
     if life is None:
         return None
     names = field_names(asked) if "fields" in asked.values else None
@@ -526,10 +536,22 @@ def unknown_app(context: ReadContext, name: str, said: str = "") -> UnknownItem:
 # Asks
 
 
-async def _asks(asked: ApiRequest) -> Response:
+async def answer_asks(
+    asked: ApiRequest, name: str = "asks", pod: PodFilter | None = None
+) -> Response:
+    """Answer with a page of asks.
+
+    Args:
+        asked: The request.
+        name: The name of the list.
+        pod: Only those that stand for such a pod; None for all.
+
+    Raises:
+        Problem: 400 if parameters do not go together.
+    """
     places, codes = words_of(asked, "state"), words_of(asked, "reason")
     if places is not None and PLACE in places:
-        return await answer_ended(asked)
+        return await answer_ended(asked, pod)
     check_not_ended(asked)
     gang = asked.maybe("gang", str)
     wanted = AskFilter(
@@ -539,12 +561,13 @@ async def _asks(asked: ApiRequest) -> Response:
         user=asked.maybe("user", str),
         gang=None if gang is None else full_gang(gang),
         codes=None if codes is None else frozenset(map(Code, codes)),
+        pod=pod,
     )
 
     def select(context: ReadContext, most: int) -> Steps[Sequence[AskRow]]:
         return (yield from select_asks(context, wanted, parts_of(asked, "after"), most))
 
-    return await answer_page(asked, ASKS, "asks", select, lambda _, row: row, place_of_ask)
+    return await answer_page(asked, ASKS, name, select, lambda _, row: row, place_of_ask)
 
 
 def _ask(context: ReadContext, app_name: str, name: str) -> AskRow | UnknownItem:
@@ -571,6 +594,37 @@ def full_gang(written: str) -> str:
         return canonical_gang(written)
     except ValueError:
         return written
+
+
+def ask_filters(name: str) -> tuple[Parameter, ...]:
+    """Return the filters and the cursor of a list of asks with this name."""
+    return (
+        query(
+            "state",
+            listed(*AskPlace, PLACE),
+            "Those in one of these places, with commas between them; or `ended` alone: those that "
+            "have ended. Without it all that are there.",
+        ),
+        _QUEUE,
+        query("app", SOME_TEXT, "Those of this application."),
+        _USER,
+        query(
+            "since",
+            SINCE,
+            "With `state=ended`: those that ended so long ago at most, or at this instant or later.",
+        ),
+        query("gang", SOME_TEXT, "The members of this gang."),
+        query(
+            "reason",
+            listed(*Code),
+            "Those that are not bound and have one of these dominant reasons.",
+        ),
+        query(
+            "after",
+            either(cursors(name, int, int), cursors(PLACE, int)),
+            "Behind which item the page begins: the `next` of the page before.",
+        ),
+    )
 
 
 # LISTS-1, LISTS-2, LISTS-3
@@ -602,33 +656,9 @@ ENDPOINTS: Final = (
     list_endpoint(
         "/api/v1/asks",
         "Asks, in the order in which they were added; those that have ended, the latest first.",
-        _asks,
+        answer_asks,
         ASKS,
-        query(
-            "state",
-            listed(*AskPlace, PLACE),
-            "Those in one of these places, with commas between them; or `ended` alone: those that "
-            "have ended. Without it all that are there.",
-        ),
-        _QUEUE,
-        query("app", SOME_TEXT, "Those of this application."),
-        _USER,
-        query(
-            "since",
-            SINCE,
-            "With `state=ended`: those that ended so long ago at most, or at this instant or later.",
-        ),
-        query("gang", SOME_TEXT, "The members of this gang."),
-        query(
-            "reason",
-            listed(*Code),
-            "Those that are not bound and have one of these dominant reasons.",
-        ),
-        query(
-            "after",
-            either(cursors("asks", int, int), cursors(PLACE, int)),
-            "Behind which item the page begins: the `next` of the page before.",
-        ),
+        *ask_filters("asks"),
         also=(ENDED,),
     ),
     single_endpoint(

@@ -252,9 +252,16 @@ class ClusterBackend(ABC, Generic[Own, C]):
         told: dict[str, object] = {"connected": is_connected}
         return told if detail is None else {**told, "detail": detail}
 
+    def waits_for(self) -> str | None:
+        """Return None: the service decides, whether or not commands can run."""
+        return None
+
     def measures(self) -> Mapping[str, float]:
         """Return the values of its metrics."""
         return {f"muster_{self.options.run}_connected": float(self.health()["connected"] is True)}
+
+    def pod_reasons(self, _namespace: str, _name: str, /) -> None:
+        """Return nothing: there are no pods."""
 
     # Its nodes
 

@@ -230,9 +230,16 @@ class LocalBackend:
     def health(self) -> None:
         """Return nothing: this machine is there."""
 
+    def waits_for(self) -> str | None:
+        """Return None: the service decides, whether or not commands can run."""
+        return None
+
     def measures(self) -> Mapping[str, float]:
         """Return no metrics."""
         return {}
+
+    def pod_reasons(self, _namespace: str, _name: str, /) -> None:
+        """Return nothing: there are no pods."""
 
     # LOCAL-10
     async def output(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from muster.service.backends.kubernetes import KubernetesOptions
 from muster.service.backends.local import LocalOptions
 from muster.service.backends.ray import RayOptions
 from muster.service.backends.slurm import SlurmOptions
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 BACKENDS: Final[Mapping[str, type[BackendOptions]]] = {
-    one.run: one for one in (LocalOptions, RayOptions, SlurmOptions)
+    one.run: one for one in (LocalOptions, RayOptions, SlurmOptions, KubernetesOptions)
 }
 """The options of each backend, by the value of ``--run``."""
 
@@ -38,7 +39,8 @@ def backend_problems(options: ServeOptions) -> Iterator[str]:
             names = any_of(one for one in every if one.takes_accounts)
             yield f"--run-as needs --run {names}: otherwise no command runs"
         if options.trust_submitters:
-            yield f"--trust-submitters needs --run {any_of(every)}: otherwise no command runs"
+            names = any_of(one for one in every if one.runs_commands)
+            yield f"--trust-submitters needs --run {names}: otherwise no command runs"
     if options.trust_local and not options.is_open:
         names = any_of(one for one in every if one.runs_as_service)
         yield f"--trust-local needs --run {names} without --tokens: otherwise it means nothing"

@@ -237,6 +237,7 @@ class Column(Generic[R]):
         about: What it means, with its unit.
         read: Reads it from what an item is made of.
         single: Whether only a single item has it, as it may be long.
+        if_any: Whether an item has it only if it is not null.
     """
 
     name: str
@@ -244,6 +245,7 @@ class Column(Generic[R]):
     about: str
     read: Callable[[R], object] = _nothing
     single: bool = False
+    if_any: bool = False
 
 
 def in_seconds(at_us: int | None) -> float | int | None:
@@ -313,4 +315,8 @@ class Table(Generic[R]):
 
 def row_of(columns: Iterable[Column[R]], item: R) -> Mapping[str, object]:
     """Return the fields of an item."""
-    return {one.name: one.read(item) for one in columns}
+    return {
+        one.name: value
+        for one in columns
+        if (value := one.read(item)) is not None or not one.if_any
+    }

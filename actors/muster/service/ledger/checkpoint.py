@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import attrs
 
+from muster._pod_identity import PodIdentity
 from muster.figures.usage import UsageTotals
 from muster.service.ledger.records import (
     AppEntry,
@@ -154,8 +155,10 @@ def _earlier(before: PreviousAllocation | None) -> list[object] | None:
 
 
 def _life(life: EndedAsk) -> list[object]:
+    *known, _ = life._replace(exited=None, amounts=dict(life.amounts))
     exited = None if life.exited is None else plain(life.exited)
-    return [*life._replace(exited=None, amounts=dict(life.amounts)), exited]
+    pod = [] if life.pod is None else [[*attrs.astuple(life.pod)]]
+    return [*known, exited, *pod]
 
 
 def _app(app: AppEntry) -> list[object]:
@@ -222,8 +225,7 @@ def _take_past(book: LedgerState, item: list[Any]) -> None:
     """Take what an item says of what is over."""
     match item:
         case ["lives", rows]:
-            for *known, exited in rows:
-                book.lives.kept.append(EndedAsk(*known)._replace(exited=_exit(exited)))
+            book.lives.kept.extend(map(_made_life, rows))
         case ["failures", rows]:
             for app, ask, node, message in rows:
                 book.note_failure(app, ask, StartFailure(node, message))
@@ -268,6 +270,16 @@ def _take_accounts(accounts: UserAccounts, item: list[Any]) -> None:
             accounts.of(name).marks += [(at_us, UsageTotals(*used)) for at_us, *used in marks]
         case _:
             raise ValueError(item[:1])
+
+
+_KNOWN: Final = len(EndedAsk._fields) - 1
+"""How many fields of a life are in its row before how it exited and, where there is one, its pod."""
+
+
+def _made_life(row: list[Any]) -> EndedAsk:
+    exited, *pod = row[_KNOWN:]
+    life = EndedAsk(*row[:_KNOWN])
+    return life._replace(exited=_exit(exited), pod=PodIdentity(*pod[0]) if pod else None)
 
 
 def _exit(exited: object) -> Exit | None:

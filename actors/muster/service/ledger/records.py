@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 import attrs
 
+from muster._pod_identity import PodFilter, PodIdentity
 from muster.figures.usage import UsageAccount
 from muster_core.decisions import Decision, Reason
 
@@ -45,6 +46,11 @@ class AskEntry:
     namespace: str | None = None
     is_bound: bool = False
     earlier: PreviousAllocation | None = None
+
+    @property
+    def pod(self) -> PodIdentity | None:
+        """The pod of a cluster for which it stands, or None."""
+        return PodIdentity.of(self.event.work)
 
     def before(self) -> PreviousAllocation:
         """Return what was before, to be changed."""
@@ -228,6 +234,7 @@ class EndedAsk(NamedTuple):
         message: What the decision log says of that, or None.
         exited: How its process has ended, or None.
         amounts: What it asked for, by resource type in base units.
+        pod: The pod for which it stood, or None.
     """
 
     seq: int
@@ -245,6 +252,7 @@ class EndedAsk(NamedTuple):
     message: str | None
     exited: Exit | None
     amounts: Mapping[str, int]
+    pod: PodIdentity | None = None
 
     @property
     def wait_us(self) -> int | None:
@@ -271,6 +279,7 @@ class EndedAskFilter:
         ask: Those of this name.
         user: Those of this user.
         since_us: Those that ended at this instant or later, in microseconds since the origin.
+        pod: Those that stood for such a pod.
     """
 
     queue: str | None = None
@@ -278,6 +287,7 @@ class EndedAskFilter:
     ask: str | None = None
     user: str | None = None
     since_us: int | None = None
+    pod: PodFilter | None = None
 
     def keeps(self, life: EndedAsk) -> bool:
         """Return whether a life is wanted, but for the instant."""
@@ -286,6 +296,7 @@ class EndedAskFilter:
             and (self.ask is None or life.ask == self.ask)
             and (self.user is None or life.user == self.user)
             and (self.queue is None or f"{life.queue}.".startswith(f"{self.queue}."))
+            and (self.pod is None or self.pod.admits(life.pod))
         )
 
     def latest(
@@ -369,6 +380,7 @@ class EndedAsks:
                 message,
                 exited,
                 event.wanted.amounts,
+                entry.pod,
             ),
         )
         kept.append(life)

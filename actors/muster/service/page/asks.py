@@ -41,11 +41,12 @@ _LIMIT: Final = 50
 
 _FILTERS: Final = ("name", "queue", "user", "state", "reason", "app", "gang")
 
-# PAGE-84
+# PAGE-84, POD-14
 _COLUMNS: Final = ASKS.picked(
     (
         "app",
         "ask",
+        "pod",
         "queue",
         "user",
         "place",

@@ -321,7 +321,8 @@ _OF_NODE: Final = NODES.picked(
     single=True,
 )
 _OF_ASK: Final = ASKS.picked(
-    ("app", "ask", "queue", "place", "priority", "resources", "devices", "gang"), single=False
+    ("app", "ask", "pod", "queue", "place", "priority", "resources", "devices", "gang"),
+    single=False,
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -25,6 +26,7 @@ from muster.service.endpoints.schemas import (
     maybe_number,
     maybe_text,
     number,
+    record,
     shape,
     text,
     texts,
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     from muster_core.view.tree.application import ViewApp
     from muster_core.view.tree.leaf import LeafView
 
+
+_MOST_PODS: Final = 100
+"""How many asks of an application say whose pods they are."""
 
 _PLACES: Final = tuple(place.value for place in AskPlace)
 
@@ -70,10 +75,28 @@ class AppRow:
         """Return the tags of the event that added it."""
         return {} if self.ledger_entry is None else dict(self.ledger_entry.event.tags)
 
+    # POD-3
+    def pods(self) -> dict[str, str | None] | None:
+        """Return the namespace and the owner of its pods; None if it has none."""
+        asks = {} if self.ledger_entry is None else self.ledger_entry.asks
+        pods = [pod for one in islice(asks.values(), _MOST_PODS) if (pod := one.pod) is not None]
+        if not pods:
+            return None
+        return {
+            "namespace": _common(pod.namespace for pod in pods),
+            "owner": _common(pod.owner for pod in pods),
+        }
+
     def states(self) -> list[dict[str, object]]:
         """Return its states, each with the instant at which it began."""
         told = () if self.ledger_entry is None else self.ledger_entry.states
         return [{"at": in_seconds(at_us), "state": str(state)} for at_us, state in told]
+
+
+def _common(names: Iterable[str]) -> str | None:
+    """Return what some names have in common; None if they differ, or are empty."""
+    first, *others = {*names}
+    return None if others else first or None
 
 
 # LISTS-6
@@ -109,6 +132,15 @@ APPS: Final = Table[AppRow](
         "pending", "what its pending asks ask for, in base units", lambda a: a.app.pending_total
     ),
     flag("running", "whether it counts for `maxapplications`", lambda a: a.app.running),
+    Column(
+        "pods",
+        record(namespace=maybe(TEXT), owner=maybe(TEXT)),
+        "the namespace of the pods of Kubernetes for which its asks stand, and what controls "
+        "them, as its first 100 asks say; each null if they differ or there is none; absent if "
+        "none of these stands for a pod",
+        AppRow.pods,
+        if_any=True,
+    ),
     words("tags", "its tags, as far as they are known", AppRow.tags, single=True),
     Column(
         "states",

@@ -13,6 +13,7 @@ from typing import Any, Final, final
 
 import attrs
 
+from muster._pod_identity import PodFilter, PodIdentity
 from muster.service.ask_index import IndexEntry, ShapeGroup, ask_of, by_place
 from muster.service.queries.apps import leaves_below, leaves_of
 from muster.service.queries.asks import AskRow, row_of_ask
@@ -21,6 +22,7 @@ from muster_core.owners.asks import Allocation, Ask
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import PART, Steps, in_pieces
+from muster_core.values.event_fields import Work
 from muster_core.view.tree.application import ViewApp
 
 _EVERYWHERE: Final = frozenset(AskPlace)
@@ -59,7 +61,9 @@ class AskFilter:
         user: Those of the applications of this user.
         gang: The members of this gang.
         codes: Those that are not bound and have one of these dominant reasons.
-        text: Those in whose name, ``app/ask``, this text is; in lower case.
+        text: Those in whose name, ``app/ask`` or the ``namespace/pod`` of their pod, this text is;
+            in lower case.
+        pod: Those that stand for such a pod.
     """
 
     places: frozenset[AskPlace] | None = None
@@ -69,6 +73,7 @@ class AskFilter:
     gang: str | None = None
     codes: frozenset[Code] | None = None
     text: str | None = None
+    pod: PodFilter | None = None
 
     def where(self) -> frozenset[AskPlace]:
         """Return the places in which the asks can be."""
@@ -261,8 +266,10 @@ def _tests(context: ReadContext, wanted: AskFilter) -> Iterator[Test]:
         yield _of_gang(wanted.gang)
     if wanted.user is not None:
         yield _of_user(wanted.user)
+    if wanted.pod is not None:
+        yield _of_pods(context, wanted.pod)
     if wanted.text is not None:
-        yield _named(wanted.text)
+        yield _named(context, wanted.text)
 
 
 def _of_app(app: ViewApp | None) -> Test:
@@ -281,11 +288,25 @@ def _of_user(user: str) -> Test:
     return lambda piece: [entry for entry in piece if entry.app.identity.user[0] == user]
 
 
-# PAGE-40
-def _named(text: str) -> Test:
-    return lambda piece: [
-        entry for entry in piece if text in f"{entry.app.identity.name}/{entry.name}".lower()
-    ]
+# POD-4
+def _of_pods(context: ReadContext, wanted: PodFilter) -> Test:
+    return lambda piece: [entry for entry in piece if wanted.finds(_work_of(context, entry))]
+
+
+def _work_of(context: ReadContext, entry: IndexEntry) -> Work | None:
+    known = context.ledger.ask(entry.app.identity.name, entry.name)
+    return None if known is None else known.event.work
+
+
+# PAGE-40, POD-14
+def _named(context: ReadContext, text: str) -> Test:
+    def has_text(entry: IndexEntry) -> bool:
+        if text in f"{entry.app.identity.name}/{entry.name}".lower():
+            return True
+        pod = PodIdentity.of(_work_of(context, entry))
+        return pod is not None and text in pod.full_name.lower()
+
+    return lambda piece: [*filter(has_text, piece)]
 
 
 def _in_places(places: frozenset[AskPlace]) -> Test:

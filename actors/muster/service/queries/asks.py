@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import attrs
 
+from muster._pod_identity import PodFilter, PodIdentity
 from muster.feeds._affinity import AFFINITY, TOLERATIONS
 from muster.figures.usage import in_seconds as area_in_seconds
 from muster.service.endpoints.schemas import (
@@ -26,6 +27,7 @@ from muster.service.endpoints.schemas import (
     maybe_number,
     maybe_text,
     number,
+    record,
     seconds,
     shape,
     text,
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 
     from muster.service.state import Service
 
+
+R = TypeVar("R")
 
 _NOTHING: Final = Work()
 
@@ -152,6 +156,11 @@ class AskRow:
         return {kind: [*numbers] for kind, numbers in held}
 
     @property
+    def pod(self) -> PodIdentity | None:
+        """The pod for which it stands, or None."""
+        return None if self.ledger_entry is None else self.ledger_entry.pod
+
+    @property
     def work(self) -> Work:
         """What is to run for it."""
         said = None if self.ledger_entry is None else self.ledger_entry.event.work
@@ -165,6 +174,21 @@ class AskRow:
     def command(self) -> object:
         """Return its command, or None."""
         return [*self.work.argv] or self.work.shell
+
+
+_POD: Final = record(namespace=TEXT, name=TEXT, uid=TEXT, owner=maybe(TEXT))
+
+
+# POD-2
+def pod_column(read: Callable[[R], PodIdentity | None]) -> Column[R]:
+    """Return the column with the pod of Kubernetes for which an ask stands, or stood."""
+
+    def parts(row: R) -> dict[str, object] | None:
+        pod = read(row)
+        return None if pod is None else {**attrs.asdict(pod), "owner": pod.owner or None}
+
+    about = "the pod of Kubernetes for which it stands, and what controls that; absent for none"
+    return Column("pod", _POD, about, parts, if_any=True)
 
 
 _RESERVATION: Final = shape(node=TEXT, start=maybe(SECONDS), scope=TEXT)
@@ -182,6 +206,7 @@ def reservation_map(found: ReservationSnapshot | None) -> dict[str, object] | No
 ASKS: Final = Table[AskRow](
     text("app", "its application", lambda a: a.app.identity.name),
     text("ask", "its name within its application", lambda a: a.ask.name),
+    pod_column(lambda a: a.pod),
     text("queue", "the path of its queue", lambda a: a.app.identity.path),
     maybe_text("user", "the user of its application", lambda a: a.app.identity.user[0]),
     Column("place", word(AskPlace), "its place", lambda a: a.place.value),
@@ -318,6 +343,7 @@ def _signal_name(number: int | None) -> str | None:
 ENDED: Final = Table[EndedAsk](
     text("app", "its application", lambda e: e.app),
     text("ask", "its name within its application", lambda e: e.ask),
+    pod_column(lambda e: e.pod),
     text("queue", "the path of its queue", lambda e: e.queue),
     maybe_text("user", "the user of its application", lambda e: e.user),
     Column("place", {"const": PLACE}, "that it has ended", lambda _: PLACE),
@@ -432,3 +458,11 @@ async def ended_ask(service: Service, request: Request, app: str, ask: str) -> E
         return None
     asked = EndedAskQuery(wanted, there.after_seq + 1, 1, there.entered)
     return await service.past.work(request, lambda gone: past.last(app, ask, asked, gone))
+
+
+# POD-10
+async def ended_pod(service: Service, pod: PodFilter) -> EndedAsk | None:
+    """Return the last life in memory that stood for a pod, or None."""
+    wanted = EndedAskFilter(pod=pod)
+    there = await read_state(service, lambda context: _in_memory(context, wanted, None, 1))
+    return next(iter(there.value.found), None)

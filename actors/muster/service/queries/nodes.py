@@ -35,7 +35,19 @@ from muster_core.snapshots import ReservationSnapshot
 from muster_core.values.affinity import TaintEffect
 
 _OF_AN_ASK: Final = ASKS.picked(
-    ("app", "ask", "queue", "place", "priority", "resources", "devices", "gang", "taken", "bound"),
+    (
+        "app",
+        "ask",
+        "pod",
+        "queue",
+        "place",
+        "priority",
+        "resources",
+        "devices",
+        "gang",
+        "taken",
+        "bound",
+    ),
     single=True,
 )
 """What a node says of each ask on it."""

@@ -150,11 +150,14 @@ def test_an_affinity_that_is_none_leaves_the_pod_out(term: Object) -> None:
 
 
 NOT_MODELLED: list[tuple[Object, str]] = [
-    ({"affinity": {"podAffinity": {"a": 1}}}, "affinity to other pods is not modelled"),
-    (
-        {"affinity": {"podAntiAffinity": {"a": 1}}},
-        "anti-affinity to other pods is not modelled",
-    ),
+    *[
+        ({"affinity": {kind: {strength: [{}]}}}, f"{what} to other pods is not modelled")
+        for kind, what in (("podAffinity", "affinity"), ("podAntiAffinity", "anti-affinity"))
+        for strength in (
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+        )
+    ],
     (
         {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}},
         "a preferred node affinity is not modelled",

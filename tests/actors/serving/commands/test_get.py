@@ -144,7 +144,7 @@ def test_what_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["wishes"], "'wishes' is none of queues, apps, asks, gangs, nodes"),
+        (["wishes"], "'wishes' is none of queues, apps, asks, pods, gangs, nodes"),
         (["ask", "etl"], "'etl': write an ask as APP/ASK"),
         (["nodes", "--reason", "QueueMax"], "--reason is not for nodes"),
         (["app", "etl", "--queue", "root"], "--queue: a name and a filter exclude each other"),

@@ -206,6 +206,9 @@ def allocation(seen: YuniKornState, app: ViewApp, ask: Ask, node: str, *, waits:
 # REST-12
 def _tags(ask: Ask, entry: AskEntry | None) -> dict[str, str]:
     """Return the tags by which the web UI names an allocation: its namespace and its name."""
+    pod = None if entry is None else entry.pod
+    if pod is not None:
+        return {NAMESPACE: pod.namespace, POD_NAME: pod.name}
     namespace = None if entry is None else entry.namespace
     if namespace is None:
         gang = ask.gang

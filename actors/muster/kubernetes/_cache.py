@@ -1,0 +1,338 @@
+"""What is known of a cluster: its pods and nodes, and what of them the scheduler has.
+
+All of it belongs to the tasks of one :class:`muster.kubernetes.Cluster`, which run in one thread and
+change it between two checkpoints; nobody else sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Final, TypeVar, final
+
+import attrs
+import trio
+
+from muster.kubernetes._objects import PORT, Node, Pod
+from muster_core.values.affinity import Taint
+
+K = TypeVar("K")
+
+AskName = tuple[str, str]
+"""The names of an application and an ask."""
+
+
+class Held(Enum):
+    """What the scheduler has of a pod."""
+
+    NOTHING = "nothing"
+    PENDING = "pending"
+    BOUND = "bound"
+
+
+@final
+@attrs.define(eq=False)
+class PodEntry:
+    """A pod.
+
+    Attributes:
+        pod: What was seen last of it.
+        is_gone: Whether the cluster has it no more.
+        held: What the scheduler has of it.
+        name: The names of its ask, while the scheduler has it.
+        sent_to: The node in a binding that was sent, and may have been carried out.
+        is_evicted: Whether it is taken from its node: it is not let in again.
+        refusal: Why the scheduler has not let it in; empty if it has.
+        place: The node on which its room is counted.
+        counted: What is counted there.
+        changed: Where tasks wait for a change of it.
+    """
+
+    pod: Pod
+    is_gone: bool = False
+    held: Held = Held.NOTHING
+    name: AskName | None = None
+    sent_to: str | None = None
+    is_evicted: bool = False
+    refusal: str = ""
+    place: str | None = None
+    counted: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    changed: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it takes no room any more: it has ended, or is gone."""
+        return self.is_gone or self.pod.is_finished
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is over, or is being deleted before it was bound."""
+        unbound = self.pod.node is None and self.sent_to is None
+        return self.is_over or (self.pod.is_deleted and unbound)
+
+    def wanted(self) -> Held:
+        """Return what the scheduler should have of it."""
+        pod = self.pod
+        is_out = self.is_over or self.is_evicted
+        if not pod.is_ours or is_out or pod.request is None:
+            return Held.NOTHING
+        if pod.node is not None:
+            return Held.BOUND
+        return Held.NOTHING if pod.is_deleted or pod.is_gated else Held.PENDING
+
+
+@final
+@attrs.frozen
+class HeldNode:
+    """A node as the scheduler has it."""
+
+    capacity: Mapping[str, int]
+    attributes: Mapping[str, str]
+    schedulable: bool
+    taints: tuple[Taint, ...]
+    reserved: Mapping[str, int]
+
+
+@final
+@attrs.define(eq=False)
+class NodeEntry:
+    """A node.
+
+    Attributes:
+        name: Its name.
+        node: What was seen last of it; None if the cluster does not have it.
+        held: What the scheduler has of it, or None.
+        pods: The pods that are there, or are about to be.
+        used: What they take together.
+        changed: Where tasks wait for room.
+    """
+
+    name: str
+    node: Node | None = None
+    held: HeldNode | None = None
+    pods: dict[str, PodEntry] = attrs.field(factory=dict[str, PodEntry])
+    used: dict[str, int] = attrs.field(factory=dict[str, int])
+    changed: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+
+    def lacks(self, entry: PodEntry) -> str:
+        """Return of what there is too little for a pod until others have gone; empty if it fits."""
+        if self.node is None:
+            return "the node"
+        is_counted = entry.place == self.name
+        for kind, amount in entry.pod.takes.items():
+            has = 1 if kind.startswith(PORT) else self.node.capacity.get(kind, 0)
+            own = entry.counted.get(kind, 0) if is_counted else 0
+            if self.used.get(kind, 0) - own + amount > has:
+                return kind
+        return ""
+
+    def longest_s(self, eviction_s: float) -> float:
+        """Return how long those that are ending there may still take, in seconds.
+
+        Args:
+            eviction_s: How long an eviction may take until the pod begins to end.
+        """
+        ending = [one.pod.grace_s for one in self.pods.values() if one.pod.is_deleted]
+        begins = [
+            eviction_s + one.pod.grace_s
+            for one in self.pods.values()
+            if one.is_evicted and not one.pod.is_deleted
+        ]
+        return max((*ending, *begins), default=0.0)
+
+    def reserved(self) -> dict[str, int]:
+        """Return what those take that the scheduler does not have, and has not evicted."""
+        total: dict[str, int] = {}
+        for one in self.pods.values():
+            if one.held is not Held.BOUND and not one.is_evicted and _counts_as_other(one):
+                for kind, amount in one.pod.takes.items():
+                    total[kind] = total.get(kind, 0) + amount
+        return total
+
+
+def _counts_as_other(entry: PodEntry) -> bool:
+    """Return whether a pod that the scheduler does not have takes room that it must know of."""
+    return entry.wanted() is Held.NOTHING or bool(entry.refusal)
+
+
+@final
+class Cache:
+    """The pods and nodes of a cluster.
+
+    Attributes:
+        pods: The pods by uid, also those that are gone while the scheduler has their asks.
+        nodes: The nodes by name.
+        by_gang: The uids of the pods of each gang.
+        by_name: The uids of the pods whose asks have these names; the first one has come first.
+        ports: The resource types of all host ports that a pod has asked for.
+        dirty_pods: Pods of which the scheduler may have something else than it should.
+        dirty_nodes: Nodes, likewise.
+        dirty_gangs: Gangs of which a pod has changed.
+        dirtied: Where the task waits that mends this.
+    """
+
+    def __init__(self) -> None:
+        self.pods: Final[dict[str, PodEntry]] = {}
+        self.nodes: Final[dict[str, NodeEntry]] = {}
+        self.by_gang: Final[dict[str, dict[str, None]]] = {}
+        self.by_name: Final[dict[AskName, dict[str, None]]] = {}
+        self.ports: Final[set[str]] = set()
+        self.dirty_pods: dict[str, None] = {}
+        self.dirty_nodes: dict[str, None] = {}
+        self.dirty_gangs: set[str] = set()
+        self.dirtied: Final = trio.lowlevel.ParkingLot()
+
+    def node_of(self, name: str) -> NodeEntry:
+        """Return the entry of a node, which may not be in the cluster."""
+        return self.nodes.setdefault(name, NodeEntry(name))
+
+    def mark_pod(self, uid: str) -> None:
+        """Let a pod be looked at again."""
+        self.dirty_pods[uid] = None
+        self.dirtied.unpark_all()
+
+    def mark_node(self, name: str) -> None:
+        """Let a node be looked at again."""
+        self.dirty_nodes[name] = None
+        self.dirtied.unpark_all()
+
+    # Pods
+
+    def note_pod(self, pod: Pod) -> PodEntry:
+        """Take what was seen of a pod."""
+        uid = pod.identity.uid
+        entry = self.pods.get(uid)
+        if entry is None:
+            entry = self.pods[uid] = PodEntry(pod)
+        else:
+            entry.pod, entry.is_gone = pod, False
+        if pod.request is not None:
+            ask = pod.request.ask
+            self.by_name.setdefault((ask.app, ask.ask), {})[uid] = None
+            if ask.gang is not None:
+                self.by_gang.setdefault(ask.gang, {})[uid] = None
+            new_ports = {kind for kind in pod.takes if kind.startswith(PORT)} - self.ports
+            if new_ports:
+                self.ports.update(new_ports)
+                for name in self.nodes:
+                    self.mark_node(name)
+        self._settle(entry)
+        return entry
+
+    def drop_pod(self, uid: str) -> None:
+        """Take note that a pod is gone."""
+        entry = self.pods.get(uid)
+        if entry is not None:
+            entry.is_gone = True
+            self._settle(entry)
+
+    def _settle(self, entry: PodEntry) -> None:
+        """Count the room of a pod where it is, and wake those who wait for it."""
+        pod = entry.pod
+        if pod.node is not None:
+            entry.sent_to = None
+        self.put(entry, None if entry.is_over else pod.node or entry.place)
+        entry.changed.unpark_all()
+        self.mark_pod(pod.identity.uid)
+        if pod.request is not None and pod.request.ask.gang is not None:
+            self.dirty_gangs.add(pod.request.ask.gang)
+
+    def put(self, entry: PodEntry, place: str | None) -> None:
+        """Count the room of a pod on a node, or nowhere any more."""
+        uid = entry.pod.identity.uid
+        old = entry.place
+        if old is not None:
+            node = self.nodes[old]
+            if node.pods.pop(uid, None) is not None:
+                _add(node.used, entry.counted, -1)
+        entry.place, entry.counted = place, entry.pod.takes
+        if place is not None:
+            node = self.node_of(place)
+            node.pods[uid] = entry
+            _add(node.used, entry.counted, 1)
+        for name in {old, place} - {None}:
+            assert name is not None, "taken out"
+            self.nodes[name].changed.unpark_all()
+            if old != place or not entry.pod.is_ours or entry.refusal:
+                self.mark_node(name)
+
+    def forget(self, entry: PodEntry) -> None:
+        """Forget a pod that is gone, and of which the scheduler has nothing."""
+        uid, request = entry.pod.identity.uid, entry.pod.request
+        self.pods.pop(uid, None)
+        if request is not None:
+            ask = request.ask
+            _drop(self.by_name, (ask.app, ask.ask), uid)
+            if ask.gang is not None:
+                _drop(self.by_gang, ask.gang, uid)
+
+    def set_held(self, entry: PodEntry, held: Held) -> None:
+        """Take note of what the scheduler has of a pod."""
+        was, entry.held = entry.held, held
+        if held is not Held.NOTHING:
+            entry.refusal = ""
+            request = entry.pod.request
+            if request is not None:
+                entry.name = (request.ask.app, request.ask.ask)
+        elif was is not Held.NOTHING:
+            name, entry.name = entry.name, None
+            # Another pod may have waited for the name.
+            for uid in self.by_name.get(name or ("", ""), ()):
+                if uid != entry.pod.identity.uid:
+                    self.mark_pod(uid)
+        if entry.place is not None and was is not held:
+            self.mark_node(entry.place)
+
+    def note_refused(self, entry: PodEntry, why: str) -> None:
+        """Take note that the scheduler has not let a pod in."""
+        entry.held, entry.name, entry.refusal = Held.NOTHING, None, why
+        if entry.place is not None:
+            self.mark_node(entry.place)
+
+    def holder(self, name: AskName) -> PodEntry | None:
+        """Return the pod whose ask of this name the scheduler has, or None."""
+        for uid in self.by_name.get(name, ()):
+            entry = self.pods.get(uid)
+            if entry is not None and entry.held is not Held.NOTHING:
+                return entry
+        return None
+
+    def named(self, full_name: str) -> Iterator[PodEntry]:
+        """Yield the pods with a namespace and a name: at most one that is not gone."""
+        return (one for one in self.pods.values() if one.pod.identity.full_name == full_name)
+
+    # Nodes
+
+    def note_node(self, node: Node) -> None:
+        """Take what was seen of a node."""
+        entry = self.node_of(node.name)
+        entry.node = node
+        entry.changed.unpark_all()
+        self.mark_node(node.name)
+
+    def drop_node(self, name: str) -> None:
+        """Take note that a node is gone."""
+        entry = self.node_of(name)
+        entry.node = None
+        entry.changed.unpark_all()
+        self.mark_node(name)
+
+    def wanted_node(self, entry: NodeEntry) -> HeldNode | None:
+        """Return what the scheduler should have of a node."""
+        node = entry.node
+        if node is None:
+            return None
+        capacity = {**node.capacity, **dict.fromkeys(sorted(self.ports), 1)}
+        return HeldNode(capacity, node.attributes, node.schedulable, node.taints, entry.reserved())
+
+
+def _drop(index: dict[K, dict[str, None]], key: K, uid: str) -> None:
+    uids = index.get(key, {})
+    uids.pop(uid, None)
+    if not uids:
+        index.pop(key, None)
+
+
+def _add(total: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:
+    for kind, amount in amounts.items():
+        total[kind] = total.get(kind, 0) + sign * amount

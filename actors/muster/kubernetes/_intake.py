@@ -1,0 +1,357 @@
+"""What the scheduler is told of a cluster: each difference between the two is an event of the feed.
+
+What a pod or a node should be in the scheduler follows from the cache alone; what the scheduler has of
+it is noted there. So one step mends both what has changed in the cluster, what an earlier program has
+left in the store, and what was lost with a node.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast, final
+
+import trio
+
+from muster._pod_identity import PodIdentity
+from muster.config_files import parse_configuration
+from muster.feeds._kinds import FieldError
+from muster.feeds._manifests import FORMS
+from muster.importing.kubernetes.schema import VOLCANO_GROUP
+from muster.kubernetes._api import Object
+from muster.kubernetes._cache import Cache, Held, HeldNode, NodeEntry, PodEntry
+from muster.kubernetes._objects import HOSTNAME, Pod, Surroundings
+from muster_core.errors import ConfigError, RefusedError
+from muster_core.events import (
+    AddGang,
+    AddNode,
+    AddPriorityClass,
+    Apply,
+    Configure,
+    Delete,
+    Event,
+    Manifest,
+    ObjectKind,
+    ObjectName,
+    RemoveAsk,
+    RemoveNode,
+    UpdateNode,
+)
+from muster_core.gangs import GangFields
+from muster_core.resources import Resources
+from muster_core.values.event_fields import is_users_class
+
+if TYPE_CHECKING:
+    from muster._runtime.requests import Examined
+    from muster._surface.scheduler import Scheduler
+    from muster_core.owners.asks import Ask
+
+RETRY_S: Final = 300.0
+"""How often pods that the scheduler has refused are let in again, in seconds."""
+
+_log: Final = logging.getLogger(__name__)
+
+Done = Callable[[RefusedError | None], None]
+"""Called with why an event was refused, or None."""
+
+Change = tuple[Event, Done]
+
+
+@final
+class Intake:
+    """Lets what the cluster has into a scheduler, as events.
+
+    Args:
+        cache: The pods and nodes.
+        partition: The partition of a configuration; None for ``default``, or else the only one.
+
+    Attributes:
+        surroundings: What else pods depend on.
+    """
+
+    def __init__(self, cache: Cache, partition: str | None = None) -> None:
+        self._cache = cache
+        self._partition = partition
+        self.surroundings: Final = Surroundings()
+        #: What is to be let in before nodes and pods: the last one of each name counts.
+        self._heads: dict[str, Change] = {}
+        #: What pods have said of gangs that are not their own.
+        self._gangs: dict[str, GangFields] = {}
+        #: The gangs of the PodGroups that there are, until a scheduler has them.
+        self._groups: set[str] = set()
+        self._config = ""
+
+    # What else there is
+
+    def take_class(self, written: Object, *, is_gone: bool) -> None:
+        """Take a PriorityClass."""
+        name = str(written["metadata"]["name"])
+        if not is_users_class(name):
+            return
+        if is_gone:
+            self.surroundings.classes.pop(name, None)
+            self._head(f"class {name}", _delete(ObjectKind.PRIORITY_CLASS, name))
+            return
+        form = FORMS[ObjectKind.PRIORITY_CLASS]
+        try:
+            made = form.make(form.shape.parse(cast("Any", written)))
+        except FieldError as error:
+            _log.warning("priority class %s: %s", name, error)
+            return
+        assert isinstance(made, AddPriorityClass)
+        self.surroundings.classes[name] = made.value
+        self._head(f"class {name}", Apply((Manifest(made),)))
+
+    def take_group(self, written: Object, *, is_gone: bool) -> str:
+        """Take a PodGroup, and return the full name of its gang."""
+        metadata = written["metadata"]
+        gang = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
+        if is_gone:
+            self.surroundings.groups.pop(gang, None)
+            self._groups.discard(gang)
+            self._head(f"gang {gang}", _delete(ObjectKind.POD_GROUP, gang))
+            return gang
+        form = FORMS[ObjectKind.POD_GROUP]
+        try:
+            made = form.make(form.shape.parse(cast("Any", written)))
+            queue = cast("str | None", VOLCANO_GROUP.parse(cast("Any", written)).get("queue"))
+        except FieldError as error:
+            _log.warning("pod group %s: %s", gang, error)
+            return gang
+        assert isinstance(made, AddGang)
+        if queue:
+            self.surroundings.groups[gang] = queue
+        self._groups.add(gang)
+        self._head(f"gang {gang}", Apply((Manifest(made),)))
+        return gang
+
+    def take_claim(self, name: str, volume: str | None) -> None:
+        """Take the volume to which a claim is bound, or None."""
+        if volume is None:
+            self.surroundings.claims.pop(name, None)
+        else:
+            self.surroundings.claims[name] = volume
+        self._look_at_unsupported()
+
+    def take_volume(self, name: str, affinity: Any, *, is_gone: bool) -> None:  # noqa: ANN401
+        """Take on which nodes a volume can be used."""
+        if is_gone:
+            self.surroundings.volumes.pop(name, None)
+        else:
+            self.surroundings.volumes[name] = affinity
+        self._look_at_unsupported()
+
+    def take_configuration(self, text: str, place: str) -> None:
+        """Take a configuration; a bad one is refused, and the one in force stays."""
+        if text == self._config:
+            return
+        self._config = text
+        try:
+            configuration = parse_configuration(text, file=place, partition=self._partition)
+        except ConfigError as error:
+            _log.error("the configuration stays as it is: %s", error)
+            return
+        self._head("", Configure(configuration), self._note_configuration)
+
+    def _note_configuration(self, refusal: RefusedError | None) -> None:
+        if refusal is not None:
+            _log.error("the configuration stays as it is: %s", refusal)
+        else:
+            self._retry()
+
+    def _head(self, name: str, event: Event, done: Done | None = None) -> None:
+        self._heads.pop(name, None)
+        self._heads[name] = (event, done or partial(_warn, name))
+        self._cache.dirtied.unpark_all()
+
+    def _look_at_unsupported(self) -> None:
+        for uid, entry in self._cache.pods.items():
+            if entry.pod.request is not None and entry.pod.request.claims:
+                self._cache.mark_pod(uid)
+
+    def _retry(self) -> None:
+        for uid, entry in self._cache.pods.items():
+            if entry.refusal:
+                self._cache.mark_pod(uid)
+
+    # What an earlier program has left
+
+    async def adopt(self, scheduler: Scheduler) -> None:
+        """Take note of what a scheduler has from an earlier program."""
+        found: list[Examined] = []
+        await scheduler.examine(found.append)
+        (state,) = found
+        for node in state.snapshot.nodes.values():
+            if HOSTNAME in node.attributes:
+                entry = self._cache.node_of(node.name)
+                entry.held = HeldNode(
+                    node.capacity, node.attributes, node.schedulable, node.taints, node.reserved
+                )
+                self._cache.mark_node(node.name)
+        kept = self._heads.get("")
+        if kept is not None and kept[0] == Configure(state.machine.configuration):
+            del self._heads[""]
+        for app in state.machine.view.apps.values():
+            name = app.identity.name
+            asks = [*app.each_pending(), *app.parked.values()]
+            asks += [held.ask for held, _ in app.waiting.values()]
+            for ask in asks:
+                self._adopt(name, ask, Held.PENDING)
+            for held, _ in app.bound.values():
+                self._adopt(name, held.ask, Held.BOUND)
+        for gang in state.snapshot.gangs.values():
+            if gang.definition is not None and gang.name not in self._groups:
+                _log.info("the gang %s has no PodGroup any more, or never had one", gang.name)
+
+    def _adopt(self, app: str, ask: Ask, held: Held) -> None:
+        identity = PodIdentity.of(ask.work)
+        if identity is None:
+            return
+        entry = self._cache.pods.get(identity.uid)
+        if entry is None:  # It has gone meanwhile.
+            pod = Pod(identity, "", True, None, "Unknown", True, 0.0, False, {})
+            entry = self._cache.pods[identity.uid] = PodEntry(pod, is_gone=True)
+        entry.held, entry.name = held, (app, ask.name)
+        self._cache.mark_pod(identity.uid)
+
+    # Letting it in
+
+    async def feed(self, scheduler: Scheduler, ready: trio.Event) -> None:
+        """Let in what the cluster has, and whatever changes, for ever.
+
+        Args:
+            scheduler: The scheduler.
+            ready: Set when all that there was is in.
+        """
+        while True:
+            changes = list(self._changes())
+            if changes:
+                refusals = await scheduler.submit_many([event for event, _ in changes])
+                for (_, done), refusal in zip(changes, refusals, strict=True):
+                    done(refusal)
+            ready.set()
+            if not self._has_changes():
+                with trio.move_on_after(RETRY_S) as retry:
+                    await self._cache.dirtied.park()
+                if retry.cancelled_caught:
+                    self._retry()
+
+    def _has_changes(self) -> bool:
+        return bool(self._heads or self._cache.dirty_pods or self._cache.dirty_nodes)
+
+    def _changes(self) -> Iterator[Change]:
+        """Yield the events of one batch: what all else stands on comes first."""
+        cache = self._cache
+        # The configuration, which has no name, is the first of them.
+        heads, self._heads = self._heads, {}
+        yield from (change for _, change in sorted(heads.items(), key=lambda one: bool(one[0])))
+        nodes, cache.dirty_nodes = cache.dirty_nodes, {}
+        for name in nodes:
+            yield from self._node_changes(cache.nodes[name])
+        pods, cache.dirty_pods = cache.dirty_pods, {}
+        entries = [cache.pods[uid] for uid in pods if uid in cache.pods]
+        for entry in entries:
+            yield from self._removal(entry)
+        entries.sort(key=lambda one: (one.pod.node is None, one.pod.rank()))
+        for entry in entries:
+            yield from self._addition(entry)
+
+    def _node_changes(self, entry: NodeEntry) -> Iterator[Change]:
+        have, want = entry.held, self._cache.wanted_node(entry)
+        if have == want:
+            return
+        name = entry.name
+        entry.held = want
+        done = partial(self._note_node, entry, have)
+        if want is None:
+            yield RemoveNode(name), done
+            if not entry.pods:
+                self._cache.nodes.pop(name, None)
+            return
+        if have is None:
+            capacity = Resources(want.capacity)
+            yield (
+                AddNode(name, capacity, want.attributes, want.schedulable, taints=want.taints),
+                done,
+            )
+            if want.reserved:
+                yield UpdateNode(name, reserved=Resources(want.reserved)), done
+            for uid in entry.pods:
+                self._cache.dirty_pods[uid] = None
+            return
+        yield (
+            UpdateNode(
+                name,
+                None if have.capacity == want.capacity else Resources(want.capacity),
+                None if have.attributes == want.attributes else want.attributes,
+                None if have.schedulable == want.schedulable else want.schedulable,
+                None,
+                None if have.reserved == want.reserved else Resources(want.reserved),
+                None if have.taints == want.taints else want.taints,
+            ),
+            done,
+        )
+
+    def _note_node(
+        self, entry: NodeEntry, have: HeldNode | None, refusal: RefusedError | None
+    ) -> None:
+        if refusal is not None:
+            _log.warning("node %s: %s", entry.name, refusal)
+            entry.held = have
+
+    def _removal(self, entry: PodEntry) -> Iterator[Change]:
+        """Yield the event that takes the ask of a pod away that is not bound, if it must go."""
+        if entry.held is Held.PENDING and self._wanted(entry) is not Held.PENDING:
+            name = entry.name
+            assert name is not None, "an ask without a name"
+            self._cache.set_held(entry, Held.NOTHING)
+            # It may have been bound meanwhile: then its binder learns that the pod is not to be.
+            yield RemoveAsk(*name), _ignore
+        if entry.is_gone and entry.held is Held.NOTHING:
+            self._cache.forget(entry)
+
+    def _wanted(self, entry: PodEntry) -> Held:
+        wanted, request = entry.wanted(), entry.pod.request
+        if wanted is Held.PENDING and request is not None and self.surroundings.missing(request):
+            return Held.NOTHING
+        return wanted
+
+    def _addition(self, entry: PodEntry) -> Iterator[Change]:
+        """Yield the event that lets a pod in, if the scheduler should have it and does not."""
+        wanted, pod = self._wanted(entry), entry.pod
+        request = pod.request
+        if entry.held is not Held.NOTHING or wanted is Held.NOTHING or request is None:
+            return
+        if pod.node is not None and self._cache.node_of(pod.node).held is None:
+            return  # It is let in with its node.
+        if self._cache.holder((request.ask.app, request.ask.ask)) is not None:
+            return  # Another pod had the name: its ask has not ended yet.
+        for gang, fields in request.gangs.items():
+            if self._gangs.get(gang) != fields:
+                self._gangs[gang] = fields
+                yield Apply((Manifest(AddGang(gang, fields)),)), partial(_warn, f"gang {gang}")
+        self._cache.set_held(entry, wanted)
+        submission = self.surroundings.submission(pod, request)
+        yield Apply((Manifest(submission),)), partial(self._note_pod, entry)
+
+    def _note_pod(self, entry: PodEntry, refusal: RefusedError | None) -> None:
+        if refusal is None:
+            return
+        text = str(refusal)
+        if entry.refusal != text:
+            _log.warning("%s: %s", entry.pod.identity.full_name, text)
+        self._cache.note_refused(entry, text)
+
+
+def _delete(kind: ObjectKind, name: str) -> Delete:
+    return Delete((Manifest(ObjectName(kind, name)),))
+
+
+def _warn(what: str, refusal: RefusedError | None) -> None:
+    if refusal is not None:
+        _log.warning("%s: %s", what, refusal)
+
+
+def _ignore(_: RefusedError | None) -> None:
+    pass

@@ -1,0 +1,193 @@
+"""Pods of Kubernetes in the API: asks that stand for pods, found by the names of these.
+
+An ask is known by its application and its name; whoever uses Kubernetes knows a namespace and a pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import attrs
+from starlette.responses import Response
+
+from muster._pod_identity import PodCode, PodFilter
+from muster.service.access import Role
+from muster.service.api.lists import (
+    answer_asks,
+    ask_filters,
+    field_names,
+    fields_of,
+    item_of_life,
+    list_endpoint,
+    single_answer,
+)
+from muster.service.endpoints.routes import (
+    Answer,
+    ApiRequest,
+    Endpoint,
+    json_response,
+    not_found,
+)
+from muster.service.endpoints.schemas import (
+    OBJECT,
+    TEXT,
+    TEXT_KIND,
+    TEXTS,
+    Column,
+    Table,
+    array,
+    in_path,
+    query,
+    record,
+    row_of,
+    word,
+)
+from muster.service.queries.ask_search import AskFilter, select_asks
+from muster.service.queries.asks import ASKS, ENDED, AskRow, ended_pod
+from muster.service.queries.reader import ReadContext, read_state
+from muster_core.structures.steps import Steps
+
+if TYPE_CHECKING:
+    from muster.service.state import Service
+
+
+_MOST: Final = 16
+"""How many asks that stand for pods of the same name are found."""
+
+
+# POD-5
+def asks_of_pod(context: ReadContext, namespace: str, name: str) -> Steps[list[AskRow]]:
+    """Return the asks that stand for a pod, the latest first; in a cluster there is one at most."""
+    wanted = AskFilter(pod=PodFilter(namespace, name))
+    found = yield from select_asks(context, wanted, None, _MOST)
+    return found[::-1]
+
+
+# Pods without an ask
+
+PLACE: Final = "none"
+"""The place of a pod that has no ask, beside those of asks."""
+
+_RULES: Final[Mapping[str, list[str]]] = {
+    PodCode.NOT_SUPPORTED: ["POD-11"],
+    PodCode.NOT_QUEUED: ["POD-12"],
+}
+
+
+@final
+@attrs.frozen
+class PodWithoutAsk:
+    """A pod that has no ask, though it waits for this scheduler.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        reasons: Why it has none: codes and sentences.
+    """
+
+    namespace: str
+    name: str
+    reasons: Sequence[tuple[str, str]]
+
+    # POD-9
+    @classmethod
+    def of(cls, service: Service, namespace: str, name: str) -> PodWithoutAsk | None:
+        """Return a pod of which the backend knows why it has no ask, or None."""
+        backend = service.backend
+        reasons = None if backend is None else backend.pod_reasons(namespace, name)
+        return cls(namespace, name, reasons) if reasons else None
+
+    def told(self) -> str:
+        """Return why it has no ask, on one line."""
+        return "; ".join(f"{code}: {sentence}" for code, sentence in self.reasons)
+
+    def item(self) -> Mapping[str, object]:
+        """Return it as a single item."""
+        return row_of(WITHOUT_ASK.columns, self)
+
+    def names(self) -> dict[str, str]:
+        """Return its namespace and its name."""
+        return {"namespace": self.namespace, "name": self.name}
+
+    def reason_maps(self) -> list[dict[str, object]]:
+        """Return why it has no ask, in the form of the reasons of asks."""
+        return [
+            {"code": code, "message": sentence, "facts": {}, "rules": _RULES.get(code, [])}
+            for code, sentence in self.reasons
+        ]
+
+
+WITHOUT_ASK: Final = Table[PodWithoutAsk](
+    Column("pod", record(namespace=TEXT, name=TEXT), "the pod", PodWithoutAsk.names),
+    Column("place", {"const": PLACE}, "that it has no ask", lambda _: PLACE),
+    Column(
+        "reasons",
+        array(record(code=word(PodCode), message=TEXT, facts=OBJECT, rules=TEXTS)),
+        "why it has none",
+        PodWithoutAsk.reason_maps,
+    ),
+)
+"""The fields of an answer to why a pod that has no ask is not running."""
+
+
+# End points
+
+
+# POD-4
+async def _pods(asked: ApiRequest) -> Response:
+    return await answer_asks(asked, "pods", PodFilter(asked.maybe("namespace", str)))
+
+
+# POD-5, POD-10
+async def over_item(asked: ApiRequest, namespace: str, name: str) -> Mapping[str, object] | None:
+    """Return the last ask that stood for a pod as a single item, or None."""
+    return item_of_life(asked, await ended_pod(asked.service, PodFilter(namespace, name)))
+
+
+async def _pod(asked: ApiRequest) -> Response:
+    namespace, name = asked.value("namespace", str), asked.value("pod", str)
+    columns = ASKS.picked(field_names(asked), single=True)
+
+    def read(context: ReadContext) -> Steps[Mapping[str, object] | None]:
+        rows = yield from asks_of_pod(context, namespace, name)
+        return row_of(columns, rows[0]) if rows else None
+
+    found = await read_state(asked.service, read)
+    item = found.value or await over_item(asked, namespace, name)
+    if item is None:
+        pod = PodWithoutAsk.of(asked.service, namespace, name)
+        raise not_found(
+            "pod", f"{namespace}/{name}", "" if pod is None else f": it has no ask; {pod.told()}"
+        )
+    return json_response({**found.heading(asked.service), "item": item})
+
+
+ENDPOINTS: Final = (
+    list_endpoint(
+        "/api/v1/pods",
+        "Asks that stand for pods of Kubernetes, in the order of the list of asks.",
+        _pods,
+        ASKS,
+        query("namespace", TEXT_KIND, "Those that stand for pods of this namespace."),
+        *ask_filters("pods"),
+        also=(ENDED,),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/pods/{namespace}/{pod}",
+        "The ask that stands for a pod of Kubernetes.",
+        Role.READER,
+        _pod,
+        (
+            in_path("namespace", "The namespace of the pod."),
+            in_path("pod", "Its name."),
+            fields_of(ASKS, ENDED, single=True),
+        ),
+        answers={
+            200: single_answer(ASKS, ENDED),
+            404: Answer("No ask stands for this pod.", media="application/problem+json"),
+        },
+    ),
+)
+"""The list of pods, and single ones."""

@@ -1,0 +1,469 @@
+"""Asks that stand for pods of Kubernetes, as a real service, its page and its commands say them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Final, final
+
+import attrs
+import pytest
+import trio
+from click.shell_completion import ShellComplete
+from typing_extensions import override
+
+from muster import Allocation
+from muster.cli._main import muster
+from muster.service.options import (
+    Backend,
+    BackendHost,
+    BackendOptions,
+    NoOutputError,
+    ServeOptions,
+    StartOutput,
+)
+from tests.actors.cli.helpers import run
+from tests.actors.serving.served import CONFIG, Here, Served
+from tests.actors.serving.test_page_asks import found, rows
+
+Item = dict[str, Any]
+
+
+def ask(
+    app: str, name: str, vcore: int, pod: str = "", owner: str = "", **more: object
+) -> dict[str, object]:
+    namespace, _, of = pod.partition("/")
+    env = {"POD_NAMESPACE": namespace, "POD_NAME": of, "POD_UID": f"uid-{of}", "POD_OWNER": owner}
+    known = {"env": {key: value for key, value in env.items() if value}} if pod else {}
+    return {
+        "op": "add_ask",
+        "app": app,
+        "ask": name,
+        "resources": {"vcore": vcore},
+        **known,
+        **more,
+    }
+
+
+EVENTS: Final[tuple[dict[str, object], ...]] = (
+    {"op": "add_node", "node": "n1", "capacity": {"vcore": 4}},
+    {"op": "add_app", "app": "train", "queue": "root.prod", "user": "sue"},
+    {"op": "add_app", "app": "web", "queue": "root.dev"},
+    {"op": "add_app", "app": "ml", "queue": "root.dev"},
+    {"op": "add_app", "app": "etl", "queue": "root.dev"},
+    ask("train", "w0", 2, "ml/Train-0", "Job/train"),
+    ask("train", "w1", 3, "ml/train-1", "Job/train"),
+    ask("web", "one", 4, "shop/web-0"),
+    ask("web", "two", 4, "ml/web", "ReplicaSet/web"),
+    ask("ml", "train-1", 9, "shop/odd"),
+    ask("etl", "load", 1, env={"POD_NAME": "half", "POD_NAMESPACE": "ml"}),
+)
+"""``ml/train-1`` is an ask and a pod; ``etl/load`` does not say the uid, so it is no pod."""
+
+PODS: Final = {
+    "train/w0": "ml/Train-0",
+    "train/w1": "ml/train-1",
+    "web/one": "shop/web-0",
+    "web/two": "ml/web",
+    "ml/train-1": "shop/odd",
+}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    with _service(tmp_path_factory.mktemp("pods")) as running:
+        for event in EVENTS:
+            running.post(event)
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MUSTER_TOKEN", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+def _service(folder: Path, backend: BackendOptions | None = None) -> Here:
+    config = folder / "queues.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    return Here(config=config, backend=backend)
+
+
+def named(items: Sequence[Item]) -> dict[str, str]:
+    """Return the pods of those asks that have one."""
+    return {
+        f"{item['app']}/{item['ask']}": f"{item['pod']['namespace']}/{item['pod']['name']}"
+        for item in items
+        if "pod" in item
+    }
+
+
+def printed(here: Here, *arguments: str, status: int = 0) -> str:
+    result = run(*arguments, "--server", str(here.client.base_url))
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+# POD-1, POD-2
+def test_asks_say_their_pods(here: Here) -> None:
+    assert named(here.all("/api/v1/asks")) == PODS
+    item = here.get("/api/v1/asks/train/w0")["item"]
+    assert item["pod"] == {
+        "namespace": "ml",
+        "name": "Train-0",
+        "uid": "uid-Train-0",
+        "owner": "Job/train",
+    }
+    assert here.get("/api/v1/asks/web/one")["item"]["pod"]["owner"] is None
+    assert "pod" not in here.get("/api/v1/asks/etl/load")["item"]
+    assert here.get("/api/v1/asks", fields="pod")["items"][-1] == {}
+    assert here.get("/api/v1/nodes/n1")["item"]["asks"][0]["pod"]["name"] == "Train-0"
+
+
+# POD-3
+def test_applications_say_what_their_pods_have_in_common(here: Here) -> None:
+    assert {item["app"]: item.get("pods") for item in here.all("/api/v1/apps")} == {
+        "train": {"namespace": "ml", "owner": "Job/train"},
+        "web": {"namespace": None, "owner": None},
+        "ml": {"namespace": "shop", "owner": None},
+        "etl": None,
+    }
+
+
+# POD-4
+@pytest.mark.parametrize(
+    ("filters", "wanted"),
+    [
+        ({}, [*PODS]),
+        ({"namespace": "shop"}, ["web/one", "ml/train-1"]),
+        ({"namespace": "ml", "state": "pending"}, ["train/w1", "web/two"]),
+        ({"namespace": "ml", "user": "sue", "app": "train"}, ["train/w0", "train/w1"]),
+        ({"queue": "root.dev", "reason": "NeverFits"}, ["ml/train-1"]),
+        ({"namespace": "none"}, []),
+        ({"namespace": "ml", "state": "ended"}, []),
+    ],
+)
+def test_pods_are_found(here: Here, filters: dict[str, str], wanted: list[str]) -> None:
+    assert list(named(here.all("/api/v1/pods", 1, **filters))) == wanted
+
+
+# POD-4
+def test_a_cursor_of_the_list_of_asks_is_refused(here: Here) -> None:
+    cursor = here.get("/api/v1/asks", limit=1)["next"]
+
+    assert "no cursor of this list" in here.get("/api/v1/pods", 400, after=cursor)["detail"]
+
+
+# POD-5
+def test_a_pod_by_its_name(here: Here) -> None:
+    item = here.get("/api/v1/pods/shop/web-0")["item"]
+
+    assert item == here.get("/api/v1/asks/web/one")["item"]
+    assert here.get("/api/v1/pods/shop/web-0", fields="app,ask")["item"] == {
+        "app": "web",
+        "ask": "one",
+    }
+    assert here.get("/api/v1/pods/web/one", 404)["detail"] == "pod: 'web/one' is unknown"
+
+
+# POD-6
+def test_why_a_pod_is_not_running(here: Here) -> None:
+    item = here.get("/api/v1/asks/shop/web-0/why", forecast="true")["item"]
+
+    assert (item["app"], item["ask"], item["pod"]["name"]) == ("web", "one", "web-0")
+    assert item["reasons"][0]["code"] == "NoNodeFits"
+    assert item["foretold"] is not None
+    assert "also" not in item
+    assert here.get("/api/v1/asks/shop/web-1/why", 404)["detail"].startswith("ask: 'shop/web-1'")
+
+
+# POD-7
+def test_a_name_that_means_two_asks(here: Here) -> None:
+    item = here.get("/api/v1/asks/ml/train-1/why")["item"]
+
+    assert (item["app"], item["pod"]["name"], item["also"]) == ("ml", "odd", ["train/w1"])
+    said = printed(here, "why", "ml/train-1")
+    first, second = re.findall(r"(?m)^(.*) is pending in ", said)
+    assert first == "ml/train-1 (pod shop/odd)"
+    assert second == "train/w1 (pod ml/train-1 of Job/train)"
+    whole = json.loads(printed(here, "why", "ml/train-1", "-o", "json"))
+    assert whole["item"]["also"] == ["train/w1"]
+
+
+# POD-6, POD-2
+def test_muster_why(here: Here) -> None:
+    said = printed(here, "why", "shop/web-0")
+    head, _, rest = said.partition("\n\n")
+    assert head.startswith("web/one (pod shop/web-0) is pending in root.dev since ")
+    assert rest.startswith("NoNodeFits: ")
+    assert printed(here, "why", "ml/Train-0").startswith(
+        "train/w0 (pod ml/Train-0 of Job/train) is bound on n1 in root.prod since "
+    )
+    assert "ask: 'shop/web-1' is unknown" in printed(here, "why", "shop/web-1", status=1)
+
+
+def table(here: Here, *arguments: str) -> list[list[str]]:
+    lines = [line for line in printed(here, "get", *arguments).splitlines() if "─" not in line]
+    return [re.split(r"\s{2,}", line.strip()) for line in lines]
+
+
+# POD-8
+def test_muster_get_pods(here: Here) -> None:
+    head, *lines = table(here, "pods")
+    assert head == [
+        *("namespace", "pod", "owner", "state", "node", "queue", "priority", "resources", "reason")
+    ]
+    assert lines[0] == [*("ml", "Train-0", "Job/train", "bound", "n1", "root.prod", "0", "vcore 2")]
+    assert [line[:2] for line in table(here, "pods", "-n", "shop")[1:]] == [
+        ["shop", "web-0"],
+        ["shop", "odd"],
+    ]
+    assert "uid-web" in printed(here, "get", "pods", "-o", "wide")
+    whole = json.loads(printed(here, "get", "pods", "--namespace", "ml", "-o", "json"))
+    assert list(named(whole["items"])) == ["train/w0", "train/w1", "web/two"]
+    assert printed(here, "get", "pods", "-n", "none") == "no pods\n"
+
+
+# POD-8
+def test_muster_get_pods_on_a_narrow_terminal(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+
+    heads = [line for line in printed(here, "get", "pods").splitlines() if "namespace" in line]
+    assert len(heads) > 1
+    assert all(head.split()[:2] == ["namespace", "pod"] for head in heads)
+
+
+# POD-8
+@pytest.mark.parametrize("name", [("shop/web-0",), ("web-0", "-n", "shop")])
+def test_muster_get_a_pod(here: Here, name: tuple[str, ...]) -> None:
+    whole = json.loads(printed(here, "get", "pod", *name, "-o", "json"))
+
+    assert whole["item"]["ask"] == "one"
+    assert "namespace shop, name web-0, uid uid-web-0" in printed(here, "get", "pod", *name)
+
+
+# CLIENT-6
+@pytest.mark.parametrize(
+    ("words", "typed", "wanted"),
+    [
+        (["why"], "shop/", ["shop/web-0", "shop/odd"]),
+        (["why"], "web/o", ["web/one"]),
+        (["get", "pods"], "ml/Tr", ["ml/Train-0"]),
+        (["get"], "po", ["pods"]),
+    ],
+)
+def test_pods_are_completed(
+    here: Here,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    typed: str,
+    wanted: list[str],
+) -> None:
+    monkeypatch.setenv("MUSTER_SERVER", str(here.client.base_url))
+    completion = ShellComplete(muster, {}, "muster", "_MUSTER_COMPLETE")
+
+    assert [one.value for one in completion.get_completions(words, typed)] == wanted
+
+
+# POD-8
+def test_muster_get_refuses(here: Here) -> None:
+    assert "write a pod as NAMESPACE/POD" in printed(here, "get", "pods", "web-0", status=2)
+    assert "--namespace is not for asks" in printed(here, "get", "asks", "-n", "ml", status=2)
+
+
+# POD-2, POD-3
+def test_other_tables_have_columns_for_pods(here: Here) -> None:
+    assert table(here, "asks")[0][:3] == ["ask", "pod", "queue"]
+    assert "pod" not in table(here, "asks", "--app", "etl")[0]
+    assert table(here, "apps")[0][-2:] == ["namespace", "owner"]
+
+
+# POD-13
+def test_muster_cancel_leaves_pods_to_their_cluster(here: Here) -> None:
+    said = printed(here, "cancel", "shop/web-0", status=1)
+
+    assert "whose ask is web/one; its cluster ends it: kubectl -n shop delete pod web-0" in said
+    assert here.get("/api/v1/asks/web/one")["item"]["place"] == "pending"
+    assert "is unknown" in printed(here, "cancel", "shop/web-1", status=1)
+
+
+# POD-14
+def test_the_page_shows_pods(here: Here) -> None:
+    said = found(here.client, "/asks/train/w0")
+    assert "Namespace ml Pod Train-0 Owner Job/train Queue" in said
+    assert "Namespace shop Pod web-0 Queue" in found(here.client, "/asks/web/one")
+    assert "Namespace" not in found(here.client, "/asks/etl/load")
+    assert "train/w0 pod ml/Train-0 of Job/train" in found(here.client, "/asks")
+    assert "Namespace ml Owner Job/train" in found(here.client, "/apps/train")
+    assert "train/w0 pod ml/Train-0 of Job/train" in found(here.client, "/nodes/n1")
+
+
+# POD-14
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("shop/web", ["web/one"]),
+        ("ML/TRAIN", ["train/w0", "train/w1", "ml/train-1"]),
+        ("half", []),
+    ],
+)
+def test_the_page_finds_pods(here: Here, text: str, wanted: list[str]) -> None:
+    assert rows(here, name=text) == wanted
+
+
+# REST-12
+def test_the_web_ui_of_yunikorn_shows_pods(here: Here) -> None:
+    path = "/ws/v1/partition/default/queue/root.prod/application/train"
+    (held,) = here.get(path)["allocations"]
+
+    assert held["allocationTags"] == {
+        "kubernetes.io/meta/namespace": "ml",
+        "kubernetes.io/meta/podName": "Train-0",
+    }
+
+
+# POD-10, POD-2
+def test_pods_that_have_ended(tmp_path: Path) -> None:
+    arguments = ("--state", str(tmp_path / "state"))
+    with Served(tmp_path, *arguments) as served:
+        for event in EVENTS:
+            assert served.client.post("/api/v1/events", json=event).json()[0]["ok"]
+        release = {"op": "release", "app": "train", "ask": "w0", "outcome": "failed"}
+        assert served.client.post("/api/v1/events", json=release).json()[0]["ok"]
+        _check_ended(served)
+    with Served(tmp_path, *arguments) as again:
+        _check_ended(again)
+        # Another pod of this name, as a StatefulSet makes one.
+        new = ask("train", "w9", 2, "ml/Train-0", "Job/train")
+        assert again.client.post("/api/v1/events", json=new).json()[0]["ok"]
+        item = again.client.get("/api/v1/pods/ml/Train-0").json()["item"]
+        assert (item["ask"], item["place"]) == ("w9", "pending")
+
+
+def _check_ended(served: Served) -> None:
+    def item(path: str) -> Item:
+        answer = served.client.get(f"/api/v1/{path}")
+        assert answer.status_code == 200, answer.text
+        of_answer: Item = answer.json()["item"]
+        return of_answer
+
+    life = item("pods/ml/Train-0")
+    assert (life["place"], life["outcome"], life["pod"]["owner"]) == (
+        "ended",
+        "failed",
+        "Job/train",
+    )
+    assert item("asks/ml/Train-0/why") == item("asks/train/w0/why") == life
+    server = ("--server", served.urls[0])
+    (line,) = run("get", "pods", "--state", "ended", "-n", "ml", *server).stdout.splitlines()[2:]
+    assert line.split()[:2] == ["train/w0", "ml/Train-0"]
+    assert run("get", "pods", "--state", "ended", "-n", "shop", *server).output == "no pods\n"
+    said = run("why", "ml/Train-0", *server).stdout
+    assert said.startswith("train/w0 (pod ml/Train-0 of Job/train) is over: failed at ")
+
+
+# Pods without an ask
+
+
+FIELD: Final = "spec.affinity.podAffinity is not honoured"
+REFUSED: Final = "root.gone: there is no such queue"
+
+
+@final
+class Cluster:
+    """Knows of two pods why they have no ask; what it binds runs until it ends otherwise."""
+
+    bind_timeout_s = 60.0
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[Cluster, None]:
+        yield self
+
+    @asynccontextmanager
+    async def running(self, host: BackendHost, server: str) -> AsyncGenerator[None, None]:
+        yield
+
+    async def run(self, _allocation: Allocation, started: Callable[[], None], /) -> None:
+        started()
+        await trio.sleep_forever()
+
+    def health(self) -> None:
+        pass
+
+    def measures(self) -> Mapping[str, float]:
+        return {}
+
+    def waits_for(self) -> None:
+        """Return None: it decides at once."""
+
+    def pod_reasons(self, namespace: str, name: str, /) -> Sequence[tuple[str, str]] | None:
+        known = {
+            "shop/near": [("NotSupported", FIELD)],
+            "shop/lost": [("NotQueued", REFUSED)],
+            "ml/Train-0": [("NotSupported", FIELD)],
+        }
+        return known.get(f"{namespace}/{name}")
+
+    async def output(
+        self, host: BackendHost, app: str, ask: str, attempt: int | None
+    ) -> StartOutput:
+        raise NoOutputError("kubectl logs shows it")
+
+
+@final
+@attrs.frozen
+class ClusterOptions(BackendOptions):
+    """Runs pods in the cluster of the test."""
+
+    run: ClassVar[str] = "cluster"
+    place: ClassVar[str] = "in a cluster"
+    runs_as_service: ClassVar[bool] = False
+
+    @override
+    def problems(self, options: ServeOptions) -> Iterator[str]:
+        yield from ()
+
+    @override
+    def backend(self, options: ServeOptions) -> Backend:
+        return Cluster()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    with _service(tmp_path_factory.mktemp("cluster"), ClusterOptions()) as running:
+        for event in EVENTS:
+            running.post(event)
+        yield running
+
+
+# POD-9, POD-11, POD-12
+@pytest.mark.parametrize(
+    ("name", "code", "sentence", "rule"),
+    [("near", "NotSupported", FIELD, "POD-11"), ("lost", "NotQueued", REFUSED, "POD-12")],
+)
+def test_why_a_pod_has_no_ask(
+    cluster: Here, name: str, code: str, sentence: str, rule: str
+) -> None:
+    item = cluster.get(f"/api/v1/asks/shop/{name}/why", remedies="true")["item"]
+    assert item == {
+        "pod": {"namespace": "shop", "name": name},
+        "place": "none",
+        "reasons": [{"code": code, "message": sentence, "facts": {}, "rules": [rule]}],
+    }
+    told = f"shop/{name} is a pod that has no ask\n\n{code}: {sentence}\n"
+    assert printed(cluster, "why", f"shop/{name}") == told
+    detail = cluster.get(f"/api/v1/pods/shop/{name}", 404)["detail"]
+    assert detail == f"pod: 'shop/{name}' is unknown: it has no ask; {code}: {sentence}"
+
+
+# POD-9
+def test_an_ask_comes_before_what_its_cluster_says(cluster: Here) -> None:
+    assert cluster.get("/api/v1/asks/ml/Train-0/why")["item"]["place"] == "bound"
+    assert cluster.get("/api/v1/asks/shop/none/why", 404)["status"] == 404
+
+    cluster.post({"op": "release", "app": "train", "ask": "w0"})
+    # The pod that is there now, and not the one that has ended.
+    assert cluster.get("/api/v1/asks/ml/Train-0/why")["item"]["place"] == "none"
