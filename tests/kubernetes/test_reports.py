@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, final
@@ -19,9 +19,10 @@ from muster.kubernetes._access import read_kubeconfig
 from muster.kubernetes._api import Api, ApiError, Object, Resource
 from muster.kubernetes._pod_groups import POD_GROUPS, VOLCANO_POD_GROUPS, MemberCounts
 from muster.kubernetes._reports import NOTE_BYTES, PODS, RATE, REST_S, Reports
-from tests.kubernetes.cluster import PATIENCE_S, ClusterError, ControlPlane
+from tests.kubernetes.cluster import ClusterError, ControlPlane
 from tests.kubernetes.proxy import Answer, Cut, Proxy
 from tests.kubernetes.roles import DEPLOY, give_roles
+from tests.kubernetes.world import Outside, node_of, pod_of, wait_for, world_of as scheduler_of
 
 KINDS: Final = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 EVENTS: Final = Resource("v1", "events")
@@ -93,12 +94,6 @@ class World:
     def writes(self, part: str = "") -> list[str]:
         """Return the requests so far that write something."""
         return [one for one in self.proxy.requests if one[:3] != "GET" and part in one]
-
-
-async def wait_for(is_so: Callable[[], Awaitable[object]]) -> None:
-    with trio.fail_after(PATIENCE_S):
-        while not await is_so():  # noqa: ASYNC110 - of a real server
-            await trio.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -500,3 +495,39 @@ def test_the_phases_of_a_group_of_two(counts: MemberCounts, phase: str, volcano:
 def test_a_group_that_names_no_size_needs_one_pod() -> None:
     assert MemberCounts().status(POD_GROUPS, 0)["phase"] == "Pending"
     assert MemberCounts(succeeded=1).status(POD_GROUPS, 0)["phase"] == "Finished"
+
+
+async def test_a_group_is_told_how_a_live_scheduler_goes_on(
+    plane: ControlPlane, rights: None
+) -> None:
+    outside = Outside(plane)
+    await outside.clear()
+    await outside.add_node(node_of("n1", cpu="2"))
+    marks = {"pod-group.scheduling.sigs.k8s.io": "live"}
+    path = POD_GROUPS.path("live", "default")
+    group = {"apiVersion": POD_GROUPS.group, "kind": "PodGroup", "spec": {"minMember": 2}}
+    body = {**group, "metadata": {"name": "live", "namespace": "default"}}
+    await outside.ask("POST", POD_GROUPS.path(None, "default"), body)
+    await outside.add_pod(pod_of("first", labels=marks))
+
+    async def wait_for_status(**wanted: object) -> None:
+        async def is_so() -> bool:
+            found = await outside.ask("GET", path)
+            status: dict[str, Any] = found.get("status") or {}
+            return {name: of for name, of in status.items() if of} == wanted
+
+        await wait_for(is_so)
+
+    async with scheduler_of(plane) as world:
+        await world.wait_for_reason("first", "gang")
+        await outside.add_pod(pod_of("second", labels=marks))
+        await world.wait_for_places(first="n1", second="n1")
+        await wait_for_status(phase="Scheduling", scheduled=2)
+        await outside.set_phase("first", "Running")
+        await outside.set_phase("second", "Running")
+        await wait_for_status(phase="Running", scheduled=2, running=2)
+        await outside.set_phase("first", "Succeeded")
+        await outside.set_phase("second", "Succeeded")
+        await wait_for_status(phase="Finished", succeeded=2)
+    await outside.ask("DELETE", path)
+    await outside.clear()
