@@ -54,7 +54,8 @@ def _ask(plane: ControlPlane, method: str, path: str, body: Mapping[str, Any] | 
 
 
 def node_of_pod(plane: ControlPlane, name: str) -> str | None:
-    return _ask(plane, "GET", f"{PODS}/{name}").get("spec", {}).get("nodeName")
+    spec: Object = _ask(plane, "GET", f"{PODS}/{name}").get("spec", {})
+    return spec.get("nodeName")
 
 
 def serve(plane: ControlPlane, *options: str, until_ready: bool = True) -> Served:
