@@ -106,6 +106,7 @@ class KubernetesBinder:
             await allocation.release("cancelled", str(moved))
             self._leave(entry)
         except NotStartedError:
+            self._reports.nominated(identity, None)
             self._leave(entry, Held.PENDING)
             raise
         except WorkFailedError:
@@ -124,6 +125,7 @@ class KubernetesBinder:
             self._cache.put(entry, None)
         self._cache.mark_pod(entry.pod.identity.uid)
 
+    # POD-28
     def _let_go(self, entry: PodEntry, why: Reason | Literal["closing"] | None) -> None:
         """End what an allocation was for, which has ended from outside."""
         if why in ("closing", None):
@@ -144,6 +146,7 @@ class KubernetesBinder:
 
     # Binding
 
+    # POD-21
     async def _bind(self, entry: PodEntry, node: str) -> bool:
         """Bind a pod, unless it is bound; return when it is, or is over.
 
@@ -257,6 +260,7 @@ class KubernetesBinder:
     def _lacks(self, entry: PodEntry, node: str) -> str:
         return self._cache.node_of(node).lacks(entry)
 
+    # POD-22
     async def _wait_for_room(self, entry: PodEntry, node: str, began: float) -> None:
         """Wait until those have gone who are still in the way.
 
@@ -282,6 +286,7 @@ class KubernetesBinder:
 
     # The time after that
 
+    # POD-29
     async def _attend(self, entry: PodEntry, allocation: Allocation) -> None:
         """Wait until a pod has ended, or is gone.
 
@@ -301,6 +306,7 @@ class KubernetesBinder:
 
     # Evicting
 
+    # POD-23
     async def _evict(self, entry: PodEntry, why: str) -> None:
         """Take a pod from its node, however long that takes."""
         pod = entry.pod.identity

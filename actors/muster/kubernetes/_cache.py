@@ -70,6 +70,7 @@ class PodEntry:
         unbound = self.pod.node is None and self.sent_to is None
         return self.is_over or (self.pod.is_deleted and unbound)
 
+    # POD-15
     def wanted(self) -> Held:
         """Return what the scheduler should have of it."""
         pod = self.pod

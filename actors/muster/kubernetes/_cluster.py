@@ -197,6 +197,7 @@ class Cluster:
         """Wait until the scheduler has all that the cluster had at the start."""
         await self._ready.wait()
 
+    # POD-24
     async def _tell(self, scheduler: Scheduler) -> None:
         """Say of pods that are not bound why, a few at a time, the oldest words first."""
         await self._ready.wait()

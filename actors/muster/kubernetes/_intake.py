@@ -142,6 +142,7 @@ class Intake:
             self.surroundings.volumes[name] = affinity
         self._look_at_unsupported()
 
+    # POD-27
     def take_configuration(self, text: str, place: str) -> None:
         """Take a configuration; a bad one is refused, and the one in force stays."""
         if text == self._config:
@@ -177,6 +178,7 @@ class Intake:
 
     # What an earlier program has left
 
+    # POD-26
     async def adopt(self, scheduler: Scheduler) -> None:
         """Take note of what a scheduler has from an earlier program."""
         found: list[Examined] = []

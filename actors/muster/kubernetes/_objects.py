@@ -171,6 +171,7 @@ def _condition(status: Mapping[str, Any]) -> Condition | None:
     return None
 
 
+# POD-17
 def _takes(written: Object) -> tuple[Amounts, str]:
     """Return what a pod takes on its node, and why that cannot be read, or an empty text."""
     try:
@@ -265,6 +266,7 @@ _PREFERENCES: Final = {
 _ANYWAY: Final = "ScheduleAnyway"
 
 
+# POD-16
 def _unsupported(values: Values) -> Iterator[str]:
     """Yield the fields that a pod needs honoured, and that are not."""
     for name, field in _NOT_HONOURED.items():
@@ -314,6 +316,7 @@ class Surroundings:
                 return f"{field}: the claim {claim} is not bound to a volume"
         return ""
 
+    # POD-19
     def submission(self, pod: Pod, request: PodRequest) -> PodObject:
         """Return as what a pod is let in; its claims are bound."""
         ask, labels = request.ask, request.labels
@@ -387,6 +390,7 @@ class Node:
     problem: str = ""
 
 
+# POD-18
 def read_node(written: Object) -> Node:
     """Return a node; one that cannot be read has nothing, and is closed."""
     name = str(cast("Mapping[str, Any]", written.get("metadata") or {}).get("name"))
