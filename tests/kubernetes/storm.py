@@ -9,6 +9,7 @@ over all Jobs have to have succeeded, and the books of the nodes have to be righ
 from __future__ import annotations
 
 import itertools
+import logging
 import shutil
 import sys
 import tempfile
@@ -46,6 +47,7 @@ from tests.kubernetes.kubelet import (
     until_answered,
 )
 from tests.kubernetes.proxy import Chance, Proxy, proxy_of
+from tests.kubernetes.roles import give_roles
 
 GANG_S: Final = 60.0
 """How long it may take, from the first binding of a gang until so many are bound as it needs at least:
@@ -59,7 +61,6 @@ _NODE: Final = {"cpu": "8", "memory": "32Gi", "pods": "30"}
 _CORES: Final = 8
 _VICTIMS: Final = ("server", "etcd", "scheduler")
 _PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io/v1", "priorityclasses")
-_BINDINGS: Final = Resource("rbac.authorization.k8s.io/v1", "clusterrolebindings")
 
 
 @final
@@ -500,24 +501,16 @@ async def storm_over(
         proxy_of(plane) as proxy,
         trio.open_nursery() as nursery,
     ):
-        for path, body in _objects():
-            await until_answered(partial(api.create, path, body))
+        await trio.to_thread.run_sync(give_roles, plane)
+        for name, value in CLASSES.items():
+            body = {"metadata": {"name": f"storm-{name}"}, "value": value}
+            await until_answered(partial(api.create, _PRIORITY_CLASSES.path(), body))
         kubelet, jobs = Kubelet(api, *plan.nodes), Jobs(api)
         await nursery.start(kubelet.run)
         await nursery.start(jobs.run)
         scheduler = scheduler_of(plane, proxy.url, plan.config)
         yield Storm(plan, plane, proxy, scheduler, api, kubelet, jobs)
         nursery.cancel_scope.cancel()
-
-
-def _objects() -> Iterator[tuple[str, Object]]:
-    """Yield what has to be there: the priority classes, and what the scheduler may do."""
-    for name, value in CLASSES.items():
-        yield _PRIORITY_CLASSES.path(), {"metadata": {"name": f"storm-{name}"}, "value": value}
-    role = {"kind": "ClusterRole", "name": "cluster-admin"}
-    role["apiGroup"] = "rbac.authorization.k8s.io"
-    user = {"kind": "User", "name": "muster"}
-    yield _BINDINGS.path(), {"metadata": {"name": "storm"}, "roleRef": role, "subjects": [user]}
 
 
 @click.command()
@@ -533,6 +526,7 @@ def main(seconds: float, seed: int) -> None:
         async with storm_over(plane, Plan.of(seed, seconds), MusterProcess) as storm:
             return await storm.run()
 
+    logging.getLogger("muster").setLevel(logging.ERROR)  # The helpers stand much, too.
     with control_plane() as plane:
         outcome = trio.run(run, plane)
         if outcome.faults:

@@ -1,4 +1,4 @@
-"""A small storm over the plain binder, and what a storm finds; over Muster: ``make storm``."""
+"""Small storms over the plain binder and Muster, and what a storm finds; longer: ``make storm``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.kubernetes.kubelet import PODS, Books, NodeSpec, Run, room_of
 from tests.kubernetes.plain_binder import AT_ONCE, MIN_MEMBER, PlainBinder, bind_all
 from tests.kubernetes.storm import (
     GANG_S,
+    MusterProcess,
     Plan,
     faults_of_gangs,
     faults_of_jobs,
@@ -70,6 +71,17 @@ async def test_a_small_storm(nursery: trio.Nursery) -> None:
     assert outcome.kills == {"server": 1, "etcd": 1, "scheduler": 1}
     assert outcome.bindings >= sum(one.members for _, one in plan.jobs)
     assert outcome.proxied["cuts"] > 0
+
+
+async def test_a_dose_over_muster() -> None:
+    plan = Plan.of(1, 60)
+    with control_plane() as plane:
+        async with storm_over(plane, plan, MusterProcess) as storm:
+            outcome = await storm.run()
+
+    assert outcome.faults == [], "\n".join(outcome.faults)
+    assert outcome.evictions > 0
+    assert outcome.kills == {"server": 1, "etcd": 1, "scheduler": 1}
 
 
 def test_a_plan_is_drawn_from_its_seed() -> None:
