@@ -425,13 +425,22 @@ class Storm:
             jobs = [await self._submit(began + at_s, spec) for at_s, spec in self.plan.jobs]
         self.proxy.chance = None
         with trio.move_on_after(PATIENCE_S + self.plan.seconds):
-            for job in jobs:
-                await job.ended.wait()
-            while not self._is_still(lasting):  # noqa: ASYNC110 - of a real server
-                await trio.sleep(0.1)
+            await self._calm(jobs, lasting)
         self.outcome.seconds = trio.current_time() - began
         await self._look(jobs, lasting)
         return self.outcome
+
+    async def _calm(self, jobs: Sequence[Job], lasting: Sequence[Job]) -> None:
+        """Wait until all Jobs have ended that end, or nothing has happened for long."""
+        happened, end = -1, trio.current_time()
+        while not (all(one.ended.is_set() for one in jobs) and self._is_still(lasting)):
+            runs = self.kubelet.books.runs.values()
+            now = len(runs) + sum(one.ended_s is not None for one in runs)
+            if now != happened:
+                happened, end = now, trio.current_time() + PATIENCE_S
+            elif trio.current_time() > end:
+                return
+            await trio.sleep(0.1)
 
     async def _submit(self, at_s: float, spec: JobSpec) -> Job:
         await trio.sleep_until(at_s)
