@@ -100,6 +100,8 @@ class Job:
         generations: Its pods, those of now last; of a Job whose members begin again one by one there
             is only one.
         lost: The uids of the pods that it has lost; not those that were deleted to begin again.
+        succeeded: The uids of the pods that have succeeded; also of those that were deleted after that,
+            as it can happen to a victim that ends just then.
         ended: When it has succeeded or failed.
         has_failed: Whether it has failed.
     """
@@ -109,6 +111,7 @@ class Job:
     pods: dict[str, Object] = attrs.field(factory=dict[str, Object])
     generations: list[Generation] = attrs.field(factory=lambda: [Generation()])
     lost: set[str] = attrs.field(factory=set[str])
+    succeeded: set[str] = attrs.field(factory=set[str])
     ended: trio.Event = attrs.field(factory=trio.Event)
     has_failed: bool = False
     #: The names of pods that were made, and that the watch has not told of.
@@ -121,11 +124,6 @@ class Job:
     def made(self) -> list[str]:
         """The names of all pods that were made."""
         return [name for one in self.generations for name in one.names]
-
-    @property
-    def succeeded(self) -> int:
-        """How many of its pods have succeeded."""
-        return sum(_phase(one) == "Succeeded" for one in self.pods.values())
 
     @property
     def active(self) -> list[Object]:
@@ -142,8 +140,10 @@ class Job:
             self.pods.pop(metadata["uid"], None)
         else:
             self.pods[metadata["uid"]] = one
+        if _phase(one) == "Succeeded":
+            self.succeeded.add(metadata["uid"])
         is_lost = change.new is None or "deletionTimestamp" in metadata or _was_refused(one)
-        if is_lost and _phase(one) != "Succeeded" and not self._is_beginning:
+        if is_lost and metadata["uid"] not in self.succeeded and not self._is_beginning:
             self.lost.add(metadata["uid"])
             self._broken_s = self._broken_s or trio.current_time()
         if metadata["name"] in self._unseen:
@@ -157,8 +157,8 @@ class Job:
                 self._changed = trio.Event()
                 if self.spec.together and self._broken_s is not None:
                     await self._begin_again(api)
-                missing = self.spec.members - self.succeeded - len(self.active) - len(self._unseen)
-                for _ in range(missing):
+                there = len(self.succeeded) + len(self.active) + len(self._unseen)
+                for _ in range(self.spec.members - there):
                     suffix = "".join(random.choices(_LETTERS, k=5))
                     name = f"{self.spec.name}-{suffix}"
                     self._unseen[name] = trio.Event()
@@ -169,7 +169,7 @@ class Job:
     def _is_over(self) -> bool:
         failures = [one for one in self.pods.values() if _phase(one) == "Failed"]
         self.has_failed = sum(not _was_refused(one) for one in failures) > self.spec.failures
-        return self.has_failed or self.succeeded >= self.spec.members
+        return self.has_failed or len(self.succeeded) >= self.spec.members
 
     async def _make(self, api: Api, name: str) -> None:
         """Make a pod, and wait until the watch has told of it, or it is gone by then."""
@@ -201,6 +201,7 @@ class Job:
             if self.pods or self._unseen:
                 await self._changed.wait()
         self._broken_s, self._is_beginning = None, False
+        self.succeeded.clear()
         self.generations.append(Generation())
 
 

@@ -9,6 +9,7 @@ over all Jobs have to have succeeded, and the books of the nodes have to be righ
 from __future__ import annotations
 
 import itertools
+import logging
 import shutil
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Protocol, cast, final
 
 import attrs
 import click
@@ -46,6 +47,7 @@ from tests.kubernetes.kubelet import (
     until_answered,
 )
 from tests.kubernetes.proxy import Chance, Proxy, proxy_of
+from tests.kubernetes.roles import give_roles
 
 GANG_S: Final = 60.0
 """How long it may take, from the first binding of a gang until so many are bound as it needs at least:
@@ -59,7 +61,6 @@ _NODE: Final = {"cpu": "8", "memory": "32Gi", "pods": "30"}
 _CORES: Final = 8
 _VICTIMS: Final = ("server", "etcd", "scheduler")
 _PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io/v1", "priorityclasses")
-_BINDINGS: Final = Resource("rbac.authorization.k8s.io/v1", "clusterrolebindings")
 
 
 @final
@@ -215,6 +216,7 @@ class MusterProcess:
         assert self._served is not None
         status = self._served.process.poll()
         await trio.to_thread.run_sync(self._served.kill)
+        self._keep_log(self._served)
         if status is not None:
             said = "\n".join(self._served.lines[-30:])
             self._faults.append(f"Muster has ended by itself, with {status}:\n{said}")
@@ -227,11 +229,16 @@ class MusterProcess:
         options = ("--kubeconfig", str(kubeconfig), "--state", str(state))
         return Served(self._plane.folder, "--run", "kubernetes", *options, config=self._config)
 
+    def _keep_log(self, served: Served) -> None:
+        with (self._plane.folder / "muster.log").open("a", encoding="utf-8") as log:
+            log.writelines(f"{line}\n" for line in served.lines)
+
     def _end(self, books: Books, unfinished: int) -> list[str]:
         assert self._served is not None
         runs = list(books.runs.values())  # The fresh one may bind others.
         with self._served as served:
             kept = _state_of(served, unfinished)
+        self._keep_log(served)
         with self._start(self._plane.url, self._plane.folder / "fresh") as served:
             fresh = _state_of(served, unfinished)
         different = [
@@ -309,9 +316,16 @@ def faults_of_jobs(jobs: Sequence[Job]) -> Iterator[str]:
     """Yield the Jobs that have not succeeded in the end."""
     for job in jobs:
         if job.has_failed or not job.ended.is_set():
-            rest = {one["metadata"]["name"]: one["status"] for one in job.active}
-            members = job.spec.members
-            yield f"job {job.spec.name}: {job.succeeded} of {members} have succeeded; left: {rest}"
+            left = {one["metadata"]["name"]: _why(one) for one in job.active}
+            done = f"{len(job.succeeded)} of {job.spec.members}"
+            yield f"job {job.spec.name}: {done} pods have succeeded; left: {left}"
+
+
+def _why(pod: Object) -> str:
+    """Return what a scheduler has said of a pod, or else its phase."""
+    conditions = cast("list[Mapping[str, str]]", pod["status"].get("conditions") or [])
+    said = [one["message"] for one in conditions if one.get("message")]
+    return "; ".join(said) or str(pod["status"]["phase"])
 
 
 def faults_of_gangs(jobs: Sequence[Job], books: Books) -> Iterator[str]:
@@ -487,24 +501,16 @@ async def storm_over(
         proxy_of(plane) as proxy,
         trio.open_nursery() as nursery,
     ):
-        for path, body in _objects():
-            await until_answered(partial(api.create, path, body))
+        await trio.to_thread.run_sync(give_roles, plane)
+        for name, value in CLASSES.items():
+            body = {"metadata": {"name": f"storm-{name}"}, "value": value}
+            await until_answered(partial(api.create, _PRIORITY_CLASSES.path(), body))
         kubelet, jobs = Kubelet(api, *plan.nodes), Jobs(api)
         await nursery.start(kubelet.run)
         await nursery.start(jobs.run)
         scheduler = scheduler_of(plane, proxy.url, plan.config)
         yield Storm(plan, plane, proxy, scheduler, api, kubelet, jobs)
         nursery.cancel_scope.cancel()
-
-
-def _objects() -> Iterator[tuple[str, Object]]:
-    """Yield what has to be there: the priority classes, and what the scheduler may do."""
-    for name, value in CLASSES.items():
-        yield _PRIORITY_CLASSES.path(), {"metadata": {"name": f"storm-{name}"}, "value": value}
-    role = {"kind": "ClusterRole", "name": "cluster-admin"}
-    role["apiGroup"] = "rbac.authorization.k8s.io"
-    user = {"kind": "User", "name": "muster"}
-    yield _BINDINGS.path(), {"metadata": {"name": "storm"}, "roleRef": role, "subjects": [user]}
 
 
 @click.command()
@@ -520,6 +526,7 @@ def main(seconds: float, seed: int) -> None:
         async with storm_over(plane, Plan.of(seed, seconds), MusterProcess) as storm:
             return await storm.run()
 
+    logging.getLogger("muster").setLevel(logging.ERROR)  # The helpers stand much, too.
     with control_plane() as plane:
         outcome = trio.run(run, plane)
         if outcome.faults:

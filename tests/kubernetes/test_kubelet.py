@@ -230,7 +230,7 @@ async def test_a_job_makes_pods_that_it_controls(cluster: Cluster) -> None:
     with trio.fail_after(PATIENCE_S):
         await job.ended.wait()
 
-    assert (job.succeeded, job.has_failed, sorted(job.made)) == (2, False, sorted(names))
+    assert (len(job.succeeded), job.has_failed, sorted(job.made)) == (2, False, sorted(names))
     (owner,) = next(iter(job.pods.values()))["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("Job", cluster.node, True)
 
@@ -249,9 +249,24 @@ async def test_what_was_lost_is_made_again(cluster: Cluster) -> None:
     with trio.fail_after(PATIENCE_S):
         await job.ended.wait()
 
-    assert (job.succeeded, len(job.made), len(job.lost)) == (2, 4, 2)
+    assert (len(job.succeeded), len(job.made), len(job.lost)) == (2, 4, 2)
     outcomes = [one.outcome for one in cluster.kubelet.books.runs.values() if one.job]
     assert outcomes == ["deleted", "OutOfcpu", "Succeeded", "Succeeded"]
+
+
+async def test_what_has_succeeded_is_not_lost_any_more(cluster: Cluster) -> None:
+    job = await cluster.jobs.submit(job_of(cluster, 2, {RUN_SECONDS: "0.1"}))
+    await until(lambda: len(_unbound(job)) == 2)
+    first, second = _unbound(job)
+    await cluster.bind(first, cluster.node)
+    await cluster.phase(first, "Succeeded")
+    await cluster.delete(first)
+    await cluster.gone(first)
+    await cluster.bind(second, cluster.node)
+    with trio.fail_after(PATIENCE_S):
+        await job.ended.wait()
+
+    assert (len(job.succeeded), len(job.made), job.lost) == (2, 2, set())
 
 
 async def test_members_that_belong_together_begin_again_together(cluster: Cluster) -> None:
@@ -265,7 +280,7 @@ async def test_members_that_belong_together_begin_again_together(cluster: Cluste
 
     assert {first, second}.isdisjoint(again)
     assert [sorted(one.names) for one in job.generations] == [[first, second], sorted(again)]
-    assert (job.succeeded, len(job.lost)) == (2, 1)
+    assert (len(job.succeeded), len(job.lost)) == (2, 1)
 
 
 async def test_a_job_whose_pod_fails_by_itself_has_failed(cluster: Cluster) -> None:

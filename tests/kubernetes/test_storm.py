@@ -1,4 +1,4 @@
-"""A small storm over the plain binder, and what a storm finds; over Muster: ``make storm``."""
+"""Small storms over the plain binder and Muster, and what a storm finds; longer: ``make storm``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import trio
 
 from muster.kubernetes._access import read_kubeconfig
 from muster.kubernetes._api import Api, Object
+from muster.kubernetes._reflector import Change
 from tests.kubernetes.cluster import ControlPlane, control_plane
 from tests.kubernetes.jobs import Generation, Job, JobSpec, pod_spec
 from tests.kubernetes.kubelet import PODS, Books, NodeSpec, Run, room_of
 from tests.kubernetes.plain_binder import AT_ONCE, MIN_MEMBER, PlainBinder, bind_all
 from tests.kubernetes.storm import (
     GANG_S,
+    MusterProcess,
     Plan,
     faults_of_gangs,
     faults_of_jobs,
@@ -69,6 +71,17 @@ async def test_a_small_storm(nursery: trio.Nursery) -> None:
     assert outcome.kills == {"server": 1, "etcd": 1, "scheduler": 1}
     assert outcome.bindings >= sum(one.members for _, one in plan.jobs)
     assert outcome.proxied["cuts"] > 0
+
+
+async def test_a_dose_over_muster() -> None:
+    plan = Plan.of(1, 60)
+    with control_plane() as plane:
+        async with storm_over(plane, plan, MusterProcess) as storm:
+            outcome = await storm.run()
+
+    assert outcome.faults == [], "\n".join(outcome.faults)
+    assert outcome.evictions > 0
+    assert outcome.kills == {"server": 1, "etcd": 1, "scheduler": 1}
 
 
 def test_a_plan_is_drawn_from_its_seed() -> None:
@@ -155,10 +168,11 @@ def test_pods_that_were_bound_where_they_do_not_fit(books: Books) -> None:
 
 def test_jobs_that_have_not_succeeded() -> None:
     job = gang(2)
-    job.pods["uid-a"], job.pods["uid-b"] = pod("a", "n"), pod("b", None, "Pending")
+    for one in (pod("a", "n"), pod("b", None, "Pending")):
+        job.see(Change(PODS, None, one))
 
     (fault,) = faults_of_jobs([job])
-    assert fault == "job j: 1 of 2 have succeeded; left: {'b': {'phase': 'Pending'}}"
+    assert fault == "job j: 1 of 2 pods have succeeded; left: {'b': 'Pending'}"
     job.ended.set()
     assert list(faults_of_jobs([job])) == []
 
