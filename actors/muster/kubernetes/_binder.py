@@ -113,12 +113,13 @@ class KubernetesBinder:
                 await allocation.release("cancelled", str(moved))
             finally:
                 self._leave(entry)
-        except NotStartedError:
-            self._reports.nominated(identity, None)
-            self._leave(entry, Held.PENDING)
-            raise
         except WorkFailedError:
             self._leave(entry)
+            raise
+        except Exception:
+            # Whatever it was, the ask is pending again.
+            self._reports.nominated(identity, None)
+            self._leave(entry, Held.PENDING)
             raise
         except trio.Cancelled:
             self._let_go(entry, allocation.ending)
