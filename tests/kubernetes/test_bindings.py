@@ -345,3 +345,32 @@ async def bound_of(world: World, *names: str) -> dict[str, str]:
 
     await wait_for(are)
     return await world.bound()
+
+
+async def test_what_was_decided_for_a_node_that_went_meanwhile_is_decided_anew(
+    outside: Outside, plane: ControlPlane, proxy: Proxy, tmp_path: Path
+) -> None:
+    """The start takes back what the store has, before anything is bound again."""
+    await outside.add_node(node_of("n1"))
+    await outside.add_pod(pod_of("a"))
+    proxy.add(BINDING, *[Answer(503)] * 1_000)
+    async with world_of(plane, url=proxy.url, store=tmp_path / "state") as world:
+        await world.wait_for_bound(a="n1")
+    proxy.clear()
+    await outside.remove_node("n1")
+    await outside.add_node(node_of("n2"))
+    async with world_of(plane, url=proxy.url, store=tmp_path / "state") as world:
+        await world.wait_for_places(a="n2")
+
+
+async def test_an_eviction_that_is_refused_by_a_conflict_is_asked_for_again(
+    outside: Outside, plane: ControlPlane, proxy: Proxy
+) -> None:
+    await outside.add_node(node_of("n1", cpu="1"))
+    await outside.add_pod(pod_of("low", grace_s=0))
+    top = await preemptor(outside)
+    async with world_of(plane, url=proxy.url, queues=PREEMPTION) as world:
+        await world.wait_for_places(low="n1")
+        proxy.add("DELETE", *[Answer(409)] * 3)
+        await outside.add_pod(top)
+        await world.wait_for_places(top="n1")

@@ -89,7 +89,13 @@ class KubernetesBinder:
         if identity is None:  # Somebody else does its work, and says when it ends.
             started()
             await trio.sleep_forever()
-        await self._ready.wait()
+        try:
+            await self._ready.wait()
+        except trio.Cancelled:
+            # What an earlier program has decided can be taken back before the cluster is known.
+            if (known := self._cache.pods.get(identity.uid)) is not None:
+                self._let_go(known, allocation.ending)
+            raise
         entry = self._cache.pods.get(identity.uid)
         if entry is None:
             await allocation.release("cancelled", "its pod is gone")
@@ -103,14 +109,17 @@ class KubernetesBinder:
                 self._reports.event(identity, "Scheduled", text)
             await self._attend(entry, allocation)
         except _MovedError as moved:
-            await allocation.release("cancelled", str(moved))
-            self._leave(entry)
-        except NotStartedError:
-            self._reports.nominated(identity, None)
-            self._leave(entry, Held.PENDING)
-            raise
+            try:
+                await allocation.release("cancelled", str(moved))
+            finally:
+                self._leave(entry)
         except WorkFailedError:
             self._leave(entry)
+            raise
+        except Exception:
+            # Whatever it was, the ask is pending again.
+            self._reports.nominated(identity, None)
+            self._leave(entry, Held.PENDING)
             raise
         except trio.Cancelled:
             self._let_go(entry, allocation.ending)
@@ -320,8 +329,8 @@ class KubernetesBinder:
             try:
                 await self._remove(pod)
             except ApiError as error:
-                if error.status in {_NOT_FOUND, _CONFLICT}:
-                    return  # It is gone, or another one has its name: the watch says it.
+                if error.status in {_NOT_FOUND, _CONFLICT} and await self._is_gone(pod):
+                    return
                 if error.status == _TOO_MANY:
                     rest_s = max(error.retry_after or 0.0, _BUDGET_S)
                 _log.info("%s is not evicted yet: %s", pod.full_name, error)
@@ -331,6 +340,20 @@ class KubernetesBinder:
                 rest_s = _LOOK_S  # for the watch to say it
             with trio.move_on_after(rest_s):
                 await entry.changed.park()
+
+    async def _is_gone(self, pod: PodIdentity) -> bool:
+        """Return whether the API server says that a pod is gone; the cache knows it then."""
+        try:
+            found = await self._api.get(PODS.path(pod.name, pod.namespace))
+        except ApiError as error:
+            is_gone = error.status == _NOT_FOUND
+        except (SilenceError, AccessError):
+            return False
+        else:
+            is_gone = _metadata(found).get("uid") != pod.uid
+        if is_gone:
+            self._cache.drop_pod(pod.uid)
+        return is_gone
 
     async def _remove(self, pod: PodIdentity) -> None:
         options = {"preconditions": {"uid": pod.uid}}
