@@ -322,10 +322,10 @@ def faults_of_jobs(jobs: Sequence[Job]) -> Iterator[str]:
 
 
 def _why(pod: Object) -> str:
-    """Return what a scheduler has said of a pod, or else its phase."""
+    """Return how what a scheduler has said of a pod begins, or else its phase."""
     conditions = cast("list[Mapping[str, str]]", pod["status"].get("conditions") or [])
     said = [one["message"] for one in conditions if one.get("message")]
-    return "; ".join(said) or str(pod["status"]["phase"])
+    return "; ".join(said)[:100] or str(pod["status"]["phase"])
 
 
 def faults_of_gangs(jobs: Sequence[Job], books: Books) -> Iterator[str]:
