@@ -103,8 +103,10 @@ class KubernetesBinder:
                 self._reports.event(identity, "Scheduled", text)
             await self._attend(entry, allocation)
         except _MovedError as moved:
-            await allocation.release("cancelled", str(moved))
-            self._leave(entry)
+            try:
+                await allocation.release("cancelled", str(moved))
+            finally:
+                self._leave(entry)
         except NotStartedError:
             self._leave(entry, Held.PENDING)
             raise
@@ -122,6 +124,8 @@ class KubernetesBinder:
         self._cache.set_held(entry, held)
         if entry.pod.node is None and entry.sent_to is None:
             self._cache.put(entry, None)
+            if not entry.is_lost:
+                self._reports.nominated(entry.pod.identity, None)
         self._cache.mark_pod(entry.pod.identity.uid)
 
     def _let_go(self, entry: PodEntry, why: Reason | Literal["closing"] | None) -> None:
@@ -175,8 +179,8 @@ class KubernetesBinder:
         async with self._at_once:
             if entry.is_lost or _is_bound(entry, node):
                 return None
-            if self._lacks(entry, node):
-                return _Refusal("no room")
+            if lacks := self._lacks(entry, node):
+                return _Refusal(f"{lacks} is not free on {node}")
             self._cache.put(entry, node)
             entry.sent_to = node
             pod = entry.pod.identity
@@ -274,7 +278,9 @@ class KubernetesBinder:
                 is_nominated = True
                 self._reports.nominated(entry.pod.identity, node)
             left_s = self._deadline(began, node) - trio.current_time()
-            if left_s <= 0 and entry.sent_to is None:
+            if left_s <= 0:
+                if entry.sent_to is not None:
+                    return  # It has to be looked up whether that was carried out.
                 msg = f"{lacks} is not free in time on {node}"
                 raise NotStartedError(msg)
             with trio.move_on_after(max(min(left_s, _LOOK_S), _LEAST_S)):
@@ -314,8 +320,7 @@ class KubernetesBinder:
             try:
                 await self._remove(pod)
             except ApiError as error:
-                if error.status in {_NOT_FOUND, _CONFLICT}:
-                    return  # It is gone, or another one has its name: the watch says it.
+                # If it is gone, or another one has its name, the watch says it.
                 if error.status == _TOO_MANY:
                     rest_s = max(error.retry_after or 0.0, _BUDGET_S)
                 _log.info("%s is not evicted yet: %s", pod.full_name, error)

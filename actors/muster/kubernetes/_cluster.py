@@ -205,7 +205,8 @@ class Cluster:
             await trio.sleep(_TELL_S)
             self._tell_of_groups()
             pending = [uid for uid, one in self._cache.pods.items() if _may_be_told(one)]
-            waiting = {uid: None for uid in waiting if uid in set(pending)} | dict.fromkeys(pending)
+            now = dict.fromkeys(pending)
+            waiting = {uid: None for uid in waiting if uid in now} | now
             for uid in list(waiting)[: round(_AT_ONCE * _TELL_S)]:
                 waiting.pop(uid)
                 entry = self._cache.pods.get(uid)
@@ -217,7 +218,8 @@ class Cluster:
         """Say how it stands with the PodGroups of which a pod has changed."""
         gangs, self._cache.dirty_gangs = self._cache.dirty_gangs, set()
         for gang in gangs & self._groups.keys():
-            pods = [self._cache.pods[uid].pod for uid in self._cache.by_gang.get(gang, ())]
+            entries = [self._cache.pods[uid] for uid in self._cache.by_gang.get(gang, ())]
+            pods = [one.pod for one in entries if not one.is_gone]
             phases = [one.phase for one in pods]
             counts = MemberCounts(
                 scheduled=sum(one.node is not None and not one.is_finished for one in pods),
