@@ -90,9 +90,12 @@ kubernetes: ## Build the API server of Kubernetes, and install etcd and kubectl 
 	@bash tests/kubernetes/install.sh
 
 # A real API server and etcd, where `make kubernetes` has brought them.
+# Shorter: make test-kubernetes KUBERNETES=tests/kubernetes/test_mapping.py
+KUBERNETES ?= tests/kubernetes
+
 .PHONY: test-kubernetes
 test-kubernetes: $(VENV)/.test $(BUILT) ## Run the tests with a real control plane of Kubernetes
-	@$(CACHED) $(PY) -m pytest -rs tests/kubernetes
+	@$(CACHED) $(PY) -m pytest -rs $(KUBERNETES)
 
 # make storm, for ten minutes; make storm SECONDS=60 SEED=7. It ends when all jobs have.
 SECONDS ?= 600

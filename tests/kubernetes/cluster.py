@@ -26,7 +26,7 @@ PATIENCE_S: Final = float(os.environ.get("PATIENCE", "120"))
 """How long anything may take, in seconds: the machine may be slow, and busy."""
 
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-SERVER: Final = _CACHE / "muster" / "kubernetes" / "kube-apiserver"
+SERVER: Final = _CACHE / "muster" / "kubernetes" / "kube-apiserver-2"
 
 TOKENS: Final = {"admin": "system:masters", "muster": "", "nobody": ""}
 """The users, each with its name as its token, and the group of each."""

@@ -1,4 +1,4 @@
-"""Requests that end in the middle leave nothing open: what is left open fails a test here."""
+"""Requests that end in the middle leave nothing open, as what is left open fails a test here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import trio.abc
 from typing_extensions import override
 
 from muster.kubernetes._access import Access, FixedCredentials, read_kubeconfig
-from muster.kubernetes._api import Api, Resource, SilenceError
+from muster.kubernetes._api import Api, ApiError, Resource, SilenceError, rest_s
 from tests.kubernetes.cluster import PATIENCE_S, ControlPlane
 
 MAPS: Final = Resource("v1", "configmaps")
@@ -112,3 +112,13 @@ async def test_an_answer_that_cannot_be_unpacked_is_none() -> None:
         with pytest.raises(SilenceError, match="decompressing"):
             await api.get("/version")
         gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("failures", "asked", "least", "most"),
+    [(0, None, 0.1, 0.2), (3, 1.0, 1.0, 1.6), (3, 86_400.0, 60, 60), (10_000, None, 5, 10)],
+)
+def test_rests_grow_up_to_a_bound(
+    failures: int, asked: float | None, least: float, most: float
+) -> None:
+    assert least <= rest_s(failures, ApiError(429, "", "", asked)) <= most

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from muster.kubernetes import BindOptions
 from pathlib import Path
-
+from tests.kubernetes.cluster import ControlPlane
+from tests.kubernetes.cluster import PATIENCE_S
+from tests.kubernetes.proxy import Answer
+from tests.kubernetes.proxy import Cut
+from tests.kubernetes.proxy import Proxy
+from tests.kubernetes.world import Object
+from tests.kubernetes.world import Outside
+from tests.kubernetes.world import World
+from tests.kubernetes.world import node_of
+from tests.kubernetes.world import pod_of
+from tests.kubernetes.world import wait_for
+from tests.kubernetes.world import world_of
 import pytest
 import trio
 
-from muster.kubernetes import BindOptions
-from tests.kubernetes.cluster import PATIENCE_S, ControlPlane
-from tests.kubernetes.proxy import Answer, Cut, Proxy
-from tests.kubernetes.world import Object, Outside, World, node_of, pod_of, wait_for, world_of
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 BINDING = "/binding"
@@ -51,6 +59,7 @@ def posted(proxy: Proxy, name: str) -> int:
 # -- bindings -------------------------------------------------------------------------------------
 
 
+# POD-21
 async def test_an_answer_that_is_lost_is_found_out(
     outside: Outside, plane: ControlPlane, proxy: Proxy
 ) -> None:
@@ -144,6 +153,7 @@ async def test_many_are_bound_at_once_but_not_too_many(
 # -- room that is not free yet --------------------------------------------------------------------
 
 
+# POD-22, POD-23
 async def test_a_binding_waits_until_the_victim_has_gone(
     outside: Outside, plane: ControlPlane, proxy: Proxy
 ) -> None:
@@ -190,6 +200,7 @@ async def test_an_eviction_that_a_budget_refuses_is_asked_for_again(
         await world.wait_for_places(top="n1")
 
 
+# POD-24
 async def test_a_victim_is_told_and_an_event_says_it(outside: Outside, plane: ControlPlane) -> None:
     await outside.add_node(node_of("n1", cpu="1"))
     await outside.add_pod(pod_of("low", grace_s=0))
@@ -225,6 +236,7 @@ async def test_what_was_only_decided_for_a_node_that_is_gone_is_pending_again(
         await world.wait_for_places(a="n2")
 
 
+# POD-28
 async def test_a_node_that_comes_back_has_its_pods(outside: Outside, plane: ControlPlane) -> None:
     await outside.add_node(node_of("n1"))
     await outside.add_pod(pod_of("a"))
@@ -298,6 +310,7 @@ async def test_the_api_server_goes_away_and_comes_back(
 # -- a restart ------------------------------------------------------------------------------------
 
 
+# POD-26
 async def test_a_restart_takes_the_difference(
     outside: Outside, plane: ControlPlane, proxy: Proxy, tmp_path: Path
 ) -> None:

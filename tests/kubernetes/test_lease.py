@@ -71,6 +71,7 @@ async def replica(
             await Lease(api, "default", name, who).run(work)
 
 
+# POD-25
 async def test_one_of_two_works(plane: ControlPlane, name: str, nursery: trio.Nursery) -> None:
     turns = Turns()
     a = await nursery.start(replica, plane, turns, name, "a")

@@ -71,6 +71,7 @@ async def test_the_name_of_a_node_is_its_hostname(outside: Outside, follow: Begi
         await world.wait_for_places(a="n1", b="n2")
 
 
+# POD-18
 async def test_pods_of_others_take_room(outside: Outside, follow: Begin) -> None:
     await outside.add_node(node_of("n1", cpu="2"))
     await outside.add_pod(pod_of("other", cpu="1500m", scheduler="other"))
@@ -139,6 +140,7 @@ async def test_affinity_to_nodes(outside: Outside, follow: Begin) -> None:
         await world.wait_for_reason("c", "NoNodeFits")
 
 
+# POD-17
 async def test_a_host_port_is_there_once_on_each_node(outside: Outside, follow: Begin) -> None:
     await outside.add_node(node_of("n1"))
     await outside.add_node(node_of("n2"))
@@ -193,6 +195,7 @@ async def test_a_pod_that_needs_more_is_not_placed(
         assert world.cluster.reasons_of("default", "b") is None
 
 
+# POD-16
 async def test_what_a_pod_prefers_is_ignored_and_said(outside: Outside, follow: Begin) -> None:
     await outside.add_node(node_of("n1", cpu="1"))
     affinity: Object = {
@@ -247,6 +250,7 @@ async def test_a_bound_claim_is_an_affinity(outside: Outside, follow: Begin) -> 
 # -- applications, queues, gangs ------------------------------------------------------------------
 
 
+# POD-15, POD-19
 async def test_the_application_of_a_pod(outside: Outside, follow: Begin) -> None:
     owner = {
         "apiVersion": "batch/v1",
@@ -345,6 +349,7 @@ async def test_a_pod_that_has_ended_gives_its_room_back(
         assert said.decision.reason == ("completed" if phase == "Succeeded" else "failed")
 
 
+# POD-29
 async def test_a_deleted_pod_holds_its_room_until_it_has_gone(
     outside: Outside, follow: Begin
 ) -> None:

@@ -7,19 +7,29 @@ then nobody knows whether it was carried out.
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from types import TracebackType
-from typing import Any, Final, cast, final
-
-import attrs
-import httpx
-import trio
-from typing_extensions import override
-
+from collections.abc import AsyncGenerator
+from collections.abc import AsyncIterator
+from collections.abc import Generator
+from collections.abc import Iterator
+from collections.abc import Mapping
+from contextlib import aclosing
+from contextlib import asynccontextmanager
+from contextlib import contextmanager
+from contextlib import suppress
 from muster.kubernetes._access import Access
 from muster_core.errors import MusterError
+from types import TracebackType
+from typing import Any
+from typing import Final
+from typing import cast
+from typing import final
+from typing_extensions import override
+import attrs
+import httpx
+import json
+import random
+import trio
+
 
 Object = Mapping[str, Any]
 """An object of Kubernetes, as JSON has it."""
@@ -34,6 +44,9 @@ SILENCE_S: Final = 60.0
 """How long a watch may say nothing, in seconds: with bookmarks on, it says something each minute."""
 
 _CONNECT_S: Final = 10.0
+_LEAST_REST_S: Final = 0.2
+_MOST_REST_S: Final = 10.0
+_MOST_ASKED_S: Final = 60.0
 _UNAUTHORIZED: Final = 401
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
@@ -59,6 +72,19 @@ class ApiError(MusterError):
 @final
 class SilenceError(MusterError):
     """The API server has not answered: whether it has carried out the request is unknown."""
+
+
+def rest_s(failures: int, error: Exception) -> float:
+    """Return how long to rest before the next attempt, in seconds.
+
+    Args:
+        failures: How many attempts have failed in a row before the last one.
+        error: What was wrong with the last one; the server may have asked for a rest.
+    """
+    # The power has a bound, as it soon is more than a float can be.
+    longest = min(_MOST_REST_S, _LEAST_REST_S * 2 ** min(failures, 10))
+    asked = (error.retry_after if isinstance(error, ApiError) else None) or 0.0
+    return max(random.uniform(longest / 2, longest), min(asked, _MOST_ASKED_S))
 
 
 @final

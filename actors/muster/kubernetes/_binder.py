@@ -7,24 +7,37 @@ the end is the pod as the watch, or a look at it, shows it.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
-
-import attrs
-import trio
-
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from muster._bind_options import BindOptions
-from muster._errors import NotStartedError, WorkFailedError
+from muster._errors import NotStartedError
+from muster._errors import WorkFailedError
 from muster._pod_identity import PodIdentity
 from muster.kubernetes._access import AccessError
-from muster.kubernetes._api import Api, ApiError, Object, SilenceError
-from muster.kubernetes._cache import Cache, Held, PodEntry
-from muster.kubernetes._reports import PODS, Reports
+from muster.kubernetes._api import Api
+from muster.kubernetes._api import ApiError
+from muster.kubernetes._api import Object
+from muster.kubernetes._api import SilenceError
+from muster.kubernetes._cache import Cache
+from muster.kubernetes._cache import Held
+from muster.kubernetes._cache import PodEntry
+from muster.kubernetes._reports import PODS
+from muster.kubernetes._reports import Reports
 from muster_core.decisions import Reason
+from typing import Any
+from typing import Final
+from typing import Literal
+from typing import TYPE_CHECKING
+from typing import cast
+from typing import final
+import attrs
+import logging
+import trio
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
+
 
 _LEAST_S: Final = 0.2
 _MOST_S: Final = 5.0
@@ -108,6 +121,7 @@ class KubernetesBinder:
             finally:
                 self._leave(entry)
         except NotStartedError:
+            self._reports.nominated(identity, None)
             self._leave(entry, Held.PENDING)
             raise
         except WorkFailedError:
@@ -128,6 +142,7 @@ class KubernetesBinder:
                 self._reports.nominated(entry.pod.identity, None)
         self._cache.mark_pod(entry.pod.identity.uid)
 
+    # POD-28
     def _let_go(self, entry: PodEntry, why: Reason | Literal["closing"] | None) -> None:
         """End what an allocation was for, which has ended from outside."""
         if why in ("closing", None):
@@ -148,6 +163,7 @@ class KubernetesBinder:
 
     # Binding
 
+    # POD-21
     async def _bind(self, entry: PodEntry, node: str) -> bool:
         """Bind a pod, unless it is bound; return when it is, or is over.
 
@@ -261,6 +277,7 @@ class KubernetesBinder:
     def _lacks(self, entry: PodEntry, node: str) -> str:
         return self._cache.node_of(node).lacks(entry)
 
+    # POD-22
     async def _wait_for_room(self, entry: PodEntry, node: str, began: float) -> None:
         """Wait until those have gone who are still in the way.
 
@@ -288,6 +305,7 @@ class KubernetesBinder:
 
     # The time after that
 
+    # POD-29
     async def _attend(self, entry: PodEntry, allocation: Allocation) -> None:
         """Wait until a pod has ended, or is gone.
 
@@ -307,6 +325,7 @@ class KubernetesBinder:
 
     # Evicting
 
+    # POD-23
     async def _evict(self, entry: PodEntry, why: str) -> None:
         """Take a pod from its node, however long that takes."""
         pod = entry.pod.identity

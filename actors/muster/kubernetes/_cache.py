@@ -6,17 +6,22 @@ change it between two checkpoints; nobody else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from collections.abc import Mapping
 from enum import Enum
-from typing import Final, TypeVar, final
-
-import attrs
-import trio
-
-from muster.kubernetes._objects import PORT, Node, Pod, PodRequest
+from muster.kubernetes._objects import Node
+from muster.kubernetes._objects import PORT
+from muster.kubernetes._objects import Pod
+from muster.kubernetes._objects import PodRequest
 from muster_core.values.affinity import Taint
 from muster_core.values.devices import without_devices
 from muster_core.values.resources import MAX_QUANTITY
+from typing import Final
+from typing import TypeVar
+from typing import final
+import attrs
+import trio
+
 
 K = TypeVar("K")
 
@@ -76,6 +81,7 @@ class PodEntry:
         unbound = self.pod.node is None and self.sent_to is None
         return self.is_over or (self.pod.is_deleted and unbound)
 
+    # POD-15
     def wanted(self) -> Held:
         """Return what the scheduler should have of it."""
         pod = self.pod

@@ -68,6 +68,7 @@ class Lease:
         async with Api(access, connections=2) as api:
             yield cls(api, namespace, name, holder)
 
+    # POD-25
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait for the Lease, and work while it is held; then wait again, until the work returns.
 

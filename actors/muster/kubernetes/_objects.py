@@ -7,25 +7,43 @@ and the field is named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast, final
-
-import attrs
-
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from muster._pod_identity import PodIdentity
 from muster.feeds._kinds import FieldError
 from muster.importing.kubernetes.nodes import PODS
-from muster.importing.kubernetes.pods import BAD_GANG, BAD_USER, PodLabels, labels_of, requests_of
-from muster.importing.kubernetes.schema import CLAIM, NODE, POD, ROOM, VOLUME, Amounts
+from muster.importing.kubernetes.pods import BAD_GANG
+from muster.importing.kubernetes.pods import BAD_USER
+from muster.importing.kubernetes.pods import PodLabels
+from muster.importing.kubernetes.pods import labels_of
+from muster.importing.kubernetes.pods import requests_of
+from muster.importing.kubernetes.schema import Amounts
+from muster.importing.kubernetes.schema import CLAIM
+from muster.importing.kubernetes.schema import NODE
+from muster.importing.kubernetes.schema import POD
+from muster.importing.kubernetes.schema import ROOM
+from muster.importing.kubernetes.schema import VOLUME
 from muster.importing.queues import name_of
 from muster.kubernetes._api import Object
 from muster_core.decisions import MICROSECONDS
 from muster_core.errors import EventError
-from muster_core.events import AddAsk, PodObject
-from muster_core.gangs import NO_FIELDS, GangFields
+from muster_core.events import AddAsk
+from muster_core.events import PodObject
+from muster_core.gangs import GangFields
+from muster_core.gangs import NO_FIELDS
 from muster_core.resources import Resources
-from muster_core.values.affinity import Affinity, Taint, Toleration
+from muster_core.values.affinity import Affinity
+from muster_core.values.affinity import Taint
+from muster_core.values.affinity import Toleration
 from muster_core.values.names import DEFAULT_NAMESPACE
+from typing import Any
+from typing import Final
+from typing import cast
+from typing import final
+import attrs
+
 
 Values = Mapping[str, object]
 
@@ -174,6 +192,7 @@ def _condition(status: Mapping[str, Any]) -> Condition | None:
     return None
 
 
+# POD-17
 def _takes(written: Object) -> tuple[Amounts, str]:
     """Return what a pod takes on its node, and why that cannot be read, or an empty text."""
     try:
@@ -268,6 +287,7 @@ _PREFERENCES: Final = {
 _ANYWAY: Final = "ScheduleAnyway"
 
 
+# POD-16
 def _unsupported(values: Values) -> Iterator[str]:
     """Yield the fields that a pod needs honoured, and that are not."""
     for name, field in _NOT_HONOURED.items():
@@ -317,6 +337,7 @@ class Surroundings:
                 return f"{field}: the claim {claim} is not bound to a volume"
         return ""
 
+    # POD-19
     def submission(self, pod: Pod, request: PodRequest) -> PodObject:
         """Return as what a pod is let in; its claims are bound."""
         ask, labels = request.ask, request.labels
@@ -390,6 +411,7 @@ class Node:
     problem: str = ""
 
 
+# POD-18
 def read_node(written: Object) -> Node:
     """Return a node; one that cannot be read has nothing, and is closed."""
     name = str(cast("Mapping[str, Any]", written.get("metadata") or {}).get("name"))

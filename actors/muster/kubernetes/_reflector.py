@@ -7,19 +7,28 @@ known is told, also of objects that were deleted and made anew meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from muster.kubernetes._access import AccessError
+from muster.kubernetes._api import Api
+from muster.kubernetes._api import ApiError
+from muster.kubernetes._api import Object
+from muster.kubernetes._api import Resource
+from muster.kubernetes._api import SilenceError
+from muster.kubernetes._api import rest_s
+from typing import Any
+from typing import Final
+from typing import cast
+from typing import final
+import attrs
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final, cast, final
-
-import attrs
 import trio
 
-from muster.kubernetes._access import AccessError
-from muster.kubernetes._api import Api, ApiError, Object, Resource, SilenceError
 
 _LEAST_S: Final = 0.2
-_MOST_S: Final = 10.0
 _ABSENT_S: Final = 30.0
 _WATCH_S: Final = (300, 600)
 _GONE: Final = 410
@@ -152,13 +161,10 @@ class Reflector:
             self._version = None
         elif self.silent_since is None:
             self.silent_since = trio.current_time()
-        longest = min(_MOST_S, _LEAST_S * 2**self._failures)
         is_first = self._failures == 0 and isinstance(error, ApiError) and error.status == _GONE
+        rest = 0.0 if is_first else rest_s(self._failures, error)
         self._failures += 1
-        asked = (error.retry_after if isinstance(error, ApiError) else None) or 0.0
-        if not is_first:
-            spread = random.uniform(longest / 2, longest)
-            await trio.sleep(max(spread, asked))
+        await trio.sleep(rest)
 
     def _difference(self, objects: list[Object]) -> Iterator[Change]:
         """Take a whole list, and yield what is different from what was known."""

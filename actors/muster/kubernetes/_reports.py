@@ -9,7 +9,6 @@ is bound, or another one of the same name, is never told what was meant for a pe
 from __future__ import annotations
 
 import logging
-import random
 import re
 import socket
 import uuid
@@ -23,7 +22,7 @@ import trio
 
 from muster._pod_identity import PodIdentity
 from muster.kubernetes._access import AccessError
-from muster.kubernetes._api import Api, ApiError, Object, Resource, SilenceError
+from muster.kubernetes._api import Api, ApiError, Object, Resource, SilenceError, rest_s
 from muster.kubernetes._pod_groups import ENDED, MemberCounts
 
 PODS: Final = Resource("v1", "pods")
@@ -56,8 +55,6 @@ _KNOWS_DISRUPTION: Final = (1, 26)
 _GATED: Final = "SchedulingGated"
 _ANSWER_S: Final = 10.0
 _DISRUPTION_S: Final = 5.0
-_LEAST_S: Final = 0.2
-_MOST_S: Final = 10.0
 _MOST_EVENTS: Final = 2_000
 _MOST_SERIES: Final = 10_000
 _NOT_FOUND: Final = 404
@@ -188,7 +185,7 @@ class Reports:
         if counts == MemberCounts() and seen.get("phase") in ENDED:
             return  # Its pods have been deleted after their end.
         wanted = counts.status(resource, int(_part(group, "spec").get("minMember") or 0))
-        known = {name: of for name, of in wanted.items() if (resource, name) not in self._lacks}
+        known = {name: one for name, one in wanted.items() if (resource, name) not in self._lacks}
         of = _part(group, "metadata")
         self._want(_Status(resource, of["namespace"], of["name"], of["uid"], known), seen)
 
@@ -226,7 +223,7 @@ class Reports:
                     failures = 0
                 except (ApiError, SilenceError, AccessError, trio.TooSlowError) as error:
                     if self._failed(job, error):
-                        end += _rest(failures, error)
+                        end += rest_s(failures, error)
                         failures += 1
                 await trio.sleep_until(end)
         finally:
@@ -288,13 +285,13 @@ class Reports:
         found = await self._api.get(job.path())
         metadata = _part(found, "metadata")
         is_over = _part(found, "spec").get("nodeName") or metadata.get("deletionTimestamp")
-        if metadata["uid"] != job.uid or (job.is_pod and is_over):
+        if metadata.get("uid") != job.uid or (job.is_pod and is_over):
             return
         changed = _difference(_part(found, "status"), job.fields)
         if not changed or self._current is not job:
             return
         # The server refuses it if the object is another one by now, or has changed.
-        same = {name: metadata[name] for name in ("uid", "resourceVersion")}
+        same = {name: metadata.get(name) for name in ("uid", "resourceVersion")}
         written = await self._change(job, {"metadata": same, "status": changed})
         for one in changed.get("conditions", ()):
             if one["reason"] != _GATED:
@@ -405,7 +402,7 @@ def _difference(found: Object, wanted: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in wanted.items()
         if name != "conditions" and (found.get(name) or None) != (value or None)
     }
-    old = {one["type"]: one for one in cast("list[Object]", found.get("conditions") or ())}
+    old = {one.get("type"): one for one in cast("list[Object]", found.get("conditions") or ())}
     now = [_transition(old.get(one["type"], {}), one) for one in wanted.get("conditions", ())]
     conditions = [one for one in now if one]
     return {**changed, "conditions": conditions} if conditions else changed
@@ -438,9 +435,3 @@ def _cut(message: str) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _rest(failures: int, error: Exception) -> float:
-    longest = min(_MOST_S, _LEAST_S * 2**failures)
-    asked = (error.retry_after if isinstance(error, ApiError) else None) or 0.0
-    return max(random.uniform(longest / 2, longest), asked)

@@ -20,6 +20,8 @@ _RETRY_AFTER_S: Final = "1"
 _BATCH: Final[Schema] = {"type": "integer", "minimum": 0}
 _PROBLEMS: Final[Schema] = {"type": "object", "additionalProperties": TEXTS}
 
+_BACKENDS: Final = {name: one.health for name, one in BACKENDS.items() if one.health is not None}
+
 LIFE: Final[Schema] = {
     "type": "object",
     "required": ["alive", "ready", "ending", "batch", "problems", "run"],
@@ -30,7 +32,7 @@ LIFE: Final[Schema] = {
         "batch": _BATCH,
         "problems": _PROBLEMS,
         "run": {"type": "string", "description": "what runs commands: the option --run"},
-        **{name: one.health for name, one in BACKENDS.items() if one.health is not None},
+        **_BACKENDS,
         "detail": TEXT,
     },
 }
@@ -38,7 +40,7 @@ LIFE: Final[Schema] = {
 READINESS: Final[Schema] = {
     "type": "object",
     "required": ["ready", "batch"],
-    "properties": {"ready": BOOLEAN, "batch": _BATCH, "detail": TEXT},
+    "properties": {"ready": BOOLEAN, "batch": _BATCH, "detail": TEXT, **_BACKENDS},
 }
 
 
@@ -80,7 +82,9 @@ HEALTH_ENDPOINTS: Final = (
         Role.ANYONE,
         _answer,
         answers={
-            200: Answer("It is over.", READINESS),
+            200: Answer(
+                "It is over; if what runs commands does not answer, it says since when.", READINESS
+            ),
             503: Answer("It is not, or the service ends; `detail` says which.", READINESS),
         },
         tag="service",
