@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from muster.kubernetes import BindOptions
 from pathlib import Path
-from tests.kubernetes.cluster import ControlPlane
-from tests.kubernetes.cluster import PATIENCE_S
-from tests.kubernetes.proxy import Answer
-from tests.kubernetes.proxy import Cut
-from tests.kubernetes.proxy import Proxy
-from tests.kubernetes.world import Object
-from tests.kubernetes.world import Outside
-from tests.kubernetes.world import World
-from tests.kubernetes.world import node_of
-from tests.kubernetes.world import pod_of
-from tests.kubernetes.world import wait_for
-from tests.kubernetes.world import world_of
+
 import pytest
 import trio
 
+from muster.kubernetes import BindOptions
+from tests.kubernetes.cluster import PATIENCE_S, ControlPlane
+from tests.kubernetes.proxy import Answer, Cut, Proxy
+from tests.kubernetes.world import Object, Outside, World, node_of, pod_of, wait_for, world_of
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 BINDING = "/binding"

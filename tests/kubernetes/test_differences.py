@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
+import yaml
 
 import muster
 from muster.kubernetes import BindOptions
@@ -16,9 +18,11 @@ from muster.kubernetes._api import Resource
 from muster.kubernetes._cache import Cache
 from muster.kubernetes._intake import RETRY_S, Intake
 from muster.kubernetes._objects import read_node, read_pod
+from muster.kubernetes._pod_groups import POD_GROUPS
 from muster.kubernetes._reflector import Reflector
-from tests.kubernetes.cluster import PATIENCE_S, ControlPlane
+from tests.kubernetes.cluster import PATIENCE_S, ClusterError, ControlPlane
 from tests.kubernetes.proxy import Answer, Proxy
+from tests.kubernetes.roles import DEPLOY
 from tests.kubernetes.world import (
     QUEUES,
     Object,
@@ -32,6 +36,18 @@ from tests.kubernetes.world import (
 
 GANG = "gang.scheduling.koordinator.sh"
 PODS = "/api/v1/namespaces/default/pods"
+THREE = """
+partitions:
+- name: default
+  queues:
+  - name: root
+    submitacl: "*"
+    properties: {preemption.delay: 0s}
+    queues:
+    - {name: low}
+    - {name: mid, properties: {queue.priority: "10"}, resources: {guaranteed: {vcore: 1}}}
+    - {name: top, properties: {queue.priority: "20"}, resources: {guaranteed: {vcore: 1}}}
+"""
 
 
 @pytest.fixture
@@ -269,6 +285,147 @@ async def test_an_ask_that_somebody_ends_takes_its_pod_along(
         assert await world.bound() == {}
 
 
+async def test_an_ask_that_is_bound_ends_after_its_run_limit(
+    outside: Outside, plane: ControlPlane
+) -> None:
+    limited = QUEUES.replace("{name: default}", "{name: default, properties: {run.limit: 1s}}")
+    await outside.add_node(node_of("n1"))
+    await outside.add_pod(pod_of("a"))
+    async with world_of(plane, queues=limited) as world:
+        await world.wait_for_places(a="n1")
+
+        async def is_ending() -> bool:
+            return "deletionTimestamp" in (await outside.pods())["a"]["metadata"]
+
+        await wait_for(is_ending)
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+async def test_a_deleted_pod_that_a_finalizer_keeps(
+    outside: Outside, plane: ControlPlane, is_bound: bool
+) -> None:
+    """One that has no node is withdrawn at once; one that has ended gives its room back."""
+    await outside.add_node(node_of("n1", cpu="1"))
+    pod = pod_of("a", nodeSelector={} if is_bound else {"no": "such"})
+    kept = {"finalizers": ["muster.test/kept"]}
+    await outside.add_pod({**pod, "metadata": {**pod["metadata"], **kept}})
+    try:
+        async with world_of(plane) as world:
+            if is_bound:
+                await world.wait_for_places(a="n1")
+            await outside.delete_pod("a", grace_s=0)
+            if is_bound:
+                await world.wait_for_bound(a="n1")
+                await outside.set_phase("a", "Failed")
+            await outside.add_pod(pod_of("b"))
+            await world.wait_for_bound(b="n1")
+            assert (await asks_of(world)) == {"default.b": ["b"]}
+    finally:
+        await change_pod(outside, "a", {"metadata": {"finalizers": None}})
+
+
+# -- evictions ------------------------------------------------------------------------------------
+
+
+async def test_an_eviction_that_meets_a_conflict_is_asked_for_again(
+    outside: Outside, plane: ControlPlane, proxy: Proxy
+) -> None:
+    proxy.add("DELETE /api/v1/namespaces/default/pods/a", Answer(409), Answer(404))
+    await outside.add_node(node_of("n1"))
+    await outside.add_pod(pod_of("a"))
+    async with world_of(plane, url=proxy.url) as world:
+        await world.wait_for_places(a="n1")
+        await world.scheduler.app("default.a").remove()
+
+        async def is_ending() -> bool:
+            return "deletionTimestamp" in (await outside.pods())["a"]["metadata"]
+
+        await wait_for(is_ending)
+
+
+async def test_a_pod_that_is_preempted_while_it_waits_for_room_is_an_ask_again(
+    outside: Outside, plane: ControlPlane, proxy: Proxy
+) -> None:
+    for name, value in (("low", 1), ("mid", 100), ("top", 1_000)):
+        made = {
+            "metadata": {"name": name},
+            "value": value,
+            "preemptionPolicy": "PreemptLowerPriority",
+        }
+        await outside.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", made)
+    await outside.add_node(node_of("n1", cpu="1"))
+    await outside.add_pod(pod_of("low", priorityClassName="low", labels={"queue": "root.low"}))
+    async with world_of(plane, url=proxy.url, queues=THREE) as world:
+        await world.wait_for_places(low="n1")
+        await outside.add_pod(pod_of("mid", priorityClassName="mid", labels={"queue": "root.mid"}))
+        await world.wait_for_bound(mid="n1")
+        # The queue of the second one has no share of its own any more.
+        await world.scheduler.configure(THREE.replace("vcore: 1}}}", "vcore: 0}}}", 1))
+        await outside.add_pod(pod_of("top", priorityClassName="top", labels={"queue": "root.top"}))
+        await world.wait_for_bound(top="n1")
+
+        async def is_nominated() -> bool:
+            pods = await outside.pods()
+            places = [pods[name]["status"].get("nominatedNodeName") for name in ("mid", "top")]
+            return places == [None, "n1"]
+
+        await wait_for(is_nominated, "the one is nominated, and the other one no more")
+        assert "deletionTimestamp" not in (await outside.pods())["mid"]["metadata"]
+        await outside.delete_pod("low", grace_s=0)
+        await world.wait_for_places(top="n1")
+        await outside.delete_pod("top", grace_s=0)
+        await world.wait_for_places(mid="n1")
+
+
+# -- PodGroups ------------------------------------------------------------------------------------
+
+
+async def add_group(outside: Outside, least: int) -> None:
+    body = {
+        "apiVersion": POD_GROUPS.group,
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": least},
+    }
+    assert await outside.ask("POST", POD_GROUPS.path(None, "default"), body)
+
+
+async def test_a_pod_group_that_comes_late_goes_and_is_made_again(
+    outside: Outside, plane: ControlPlane
+) -> None:
+    with suppress(ClusterError):  # Another test has it.
+        made = yaml.safe_load((DEPLOY / "podgroups.yaml").read_text())
+        plane.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", made)
+
+    async def is_known() -> object:
+        return await outside.ask("GET", POD_GROUPS.path())
+
+    await wait_for(is_known)
+    path = POD_GROUPS.path("g", "default")
+    await outside.ask("DELETE", path)
+    marks = {"pod-group.scheduling.sigs.k8s.io": "g"}
+    await outside.add_node(node_of("n1"))
+    await outside.add_pod(pod_of("a", labels=marks))
+    try:
+        async with world_of(plane) as world:
+            await world.wait_for_reason("a", "gang")
+            await add_group(outside, 3)
+            await world.wait_for_reason("a", "3")
+            await outside.ask("DELETE", path)
+            await world.wait_for_reason("a", "not defined")
+            await add_group(outside, 2)
+            await outside.add_pod(pod_of("b", labels=marks))
+            await world.wait_for_places(a="n1", b="n1")
+            await outside.ask("DELETE", path)
+            await outside.delete_pod("a", grace_s=0)
+            await world.wait_for_bound(b="n1")
+            await add_group(outside, 1)
+            await outside.add_pod(pod_of("c", labels=marks))
+            await world.wait_for_places(b="n1", c="n1")
+    finally:
+        await outside.ask("DELETE", path)
+
+
 # -- without a cluster: time flies ----------------------------------------------------------------
 
 
@@ -313,6 +470,25 @@ async def test_a_pending_pod_whose_ask_somebody_has_removed_gets_another_one(
         assert not (await scheduler.snapshot()).apps
         await trio.sleep(RETRY_S + 1)
         assert [one.name for one in (await scheduler.snapshot()).apps["default.a"].asks] == ["a"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_pod_that_is_bound_while_it_changes_has_one_ask(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    cache = Cache()
+    intake = Intake(cache)
+    ready = trio.Event()
+    async with muster.open_scheduler(QUEUES) as scheduler, trio.open_nursery() as nursery:
+        cache.note_node(read_node(node_of("n1")))
+        cache.note_pod(read_pod(seen_pod("a", labels={"applicationId": "one"}), "muster"))
+        nursery.start_soon(intake.feed, scheduler, ready)
+        await ready.wait()
+        # It is bound by now, and nobody has told the cache.
+        cache.note_pod(read_pod(seen_pod("a", labels={"applicationId": "two"}), "muster"))
+        await trio.sleep(1)
+        apps = (await scheduler.snapshot()).apps
+        assert [one.name for app in apps.values() for one in app.asks] == ["a"]
         nursery.cancel_scope.cancel()
 
 

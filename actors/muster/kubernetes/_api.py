@@ -7,29 +7,20 @@ then nobody knows whether it was carried out.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from collections.abc import AsyncIterator
-from collections.abc import Generator
-from collections.abc import Iterator
-from collections.abc import Mapping
-from contextlib import aclosing
-from contextlib import asynccontextmanager
-from contextlib import contextmanager
-from contextlib import suppress
-from muster.kubernetes._access import Access
-from muster_core.errors import MusterError
-from types import TracebackType
-from typing import Any
-from typing import Final
-from typing import cast
-from typing import final
-from typing_extensions import override
-import attrs
-import httpx
 import json
 import random
-import trio
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from types import TracebackType
+from typing import Any, Final, cast, final
 
+import attrs
+import httpx
+import trio
+from typing_extensions import override
+
+from muster.kubernetes._access import Access
+from muster_core.errors import MusterError
 
 Object = Mapping[str, Any]
 """An object of Kubernetes, as JSON has it."""

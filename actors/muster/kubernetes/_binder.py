@@ -7,33 +7,21 @@ the end is the pod as the watch, or a look at it, shows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
+
+import attrs
+import trio
+
 from muster._bind_options import BindOptions
-from muster._errors import NotStartedError
-from muster._errors import WorkFailedError
+from muster._errors import NotStartedError, WorkFailedError
 from muster._pod_identity import PodIdentity
 from muster.kubernetes._access import AccessError
-from muster.kubernetes._api import Api
-from muster.kubernetes._api import ApiError
-from muster.kubernetes._api import Object
-from muster.kubernetes._api import SilenceError
-from muster.kubernetes._cache import Cache
-from muster.kubernetes._cache import Held
-from muster.kubernetes._cache import PodEntry
-from muster.kubernetes._reports import PODS
-from muster.kubernetes._reports import Reports
+from muster.kubernetes._api import Api, ApiError, Object, SilenceError
+from muster.kubernetes._cache import Cache, Held, PodEntry
+from muster.kubernetes._reports import PODS, Reports
 from muster_core.decisions import Reason
-from typing import Any
-from typing import Final
-from typing import Literal
-from typing import TYPE_CHECKING
-from typing import cast
-from typing import final
-import attrs
-import logging
-import trio
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
@@ -121,13 +109,12 @@ class KubernetesBinder:
             finally:
                 self._leave(entry)
         except NotStartedError:
-            self._reports.nominated(identity, None)
             self._leave(entry, Held.PENDING)
             raise
         except WorkFailedError:
             self._leave(entry)
             raise
-        except trio.Cancelled:
+        except (trio.Cancelled, BaseExceptionGroup):  # The latter while a connection is made.
             self._let_go(entry, allocation.ending)
             raise
 
@@ -285,7 +272,6 @@ class KubernetesBinder:
             _MovedError: If another one has bound it elsewhere.
             NotStartedError: If they have not gone in time.
         """
-        place = self._cache.node_of(node)
         is_nominated = False
         while not (entry.is_lost or _is_bound(entry, node)):
             lacks = self._lacks(entry, node)
@@ -300,8 +286,13 @@ class KubernetesBinder:
                     return  # It has to be looked up whether that was carried out.
                 msg = f"{lacks} is not free in time on {node}"
                 raise NotStartedError(msg)
-            with trio.move_on_after(max(min(left_s, _LOOK_S), _LEAST_S)):
-                await _either(place.changed, entry.changed)
+            place = self._cache.node_of(node)
+            place.waiting.add(entry)
+            try:
+                with trio.move_on_after(max(min(left_s, _LOOK_S), _LEAST_S)):
+                    await entry.changed.park()
+            finally:
+                place.waiting.discard(entry)
 
     # The time after that
 
@@ -411,15 +402,3 @@ def _rests() -> Iterator[float]:
     while True:
         yield rest_s
         rest_s = min(2 * rest_s, _MOST_S)
-
-
-async def _either(*lots: trio.lowlevel.ParkingLot) -> None:
-    """Wait until somebody wakes one of some waiting places."""
-    async with trio.open_nursery() as nursery:
-
-        async def wait(lot: trio.lowlevel.ParkingLot) -> None:
-            await lot.park()
-            nursery.cancel_scope.cancel()
-
-        for lot in lots:
-            nursery.start_soon(wait, lot)

@@ -6,22 +6,17 @@ change it between two checkpoints; nobody else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from muster.kubernetes._objects import Node
-from muster.kubernetes._objects import PORT
-from muster.kubernetes._objects import Pod
-from muster.kubernetes._objects import PodRequest
-from muster_core.values.affinity import Taint
-from muster_core.values.devices import without_devices
-from muster_core.values.resources import MAX_QUANTITY
-from typing import Final
-from typing import TypeVar
-from typing import final
+from typing import Final, TypeVar, final
+
 import attrs
 import trio
 
+from muster.kubernetes._objects import PORT, Node, Pod, PodRequest
+from muster_core.values.affinity import Taint
+from muster_core.values.devices import without_devices
+from muster_core.values.resources import MAX_QUANTITY
 
 K = TypeVar("K")
 
@@ -116,7 +111,7 @@ class NodeEntry:
         held: What the scheduler has of it, or None.
         pods: The pods that are there, or are about to be.
         used: What they take together.
-        changed: Where tasks wait for room.
+        waiting: The pods whose tasks wait for room there.
     """
 
     name: str
@@ -124,7 +119,12 @@ class NodeEntry:
     held: HeldNode | None = None
     pods: dict[str, PodEntry] = attrs.field(factory=dict[str, PodEntry])
     used: dict[str, int] = attrs.field(factory=dict[str, int])
-    changed: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+    waiting: set[PodEntry] = attrs.field(factory=set[PodEntry])
+
+    def wake(self) -> None:
+        """Let those look again who wait for room."""
+        for one in self.waiting:
+            one.changed.unpark_all()
 
     def lacks(self, entry: PodEntry) -> str:
         """Return of what there is too little for a pod until others have gone; empty if it fits."""
@@ -273,7 +273,7 @@ class Cache:
             _add(node.used, entry.counted, 1)
         for name in {old, place} - {None}:
             assert name is not None, "taken out"
-            self.nodes[name].changed.unpark_all()
+            self.nodes[name].wake()
             if old != place or before != entry.counted:
                 self.mark_node(name)
 
@@ -333,14 +333,14 @@ class Cache:
         """Take what was seen of a node."""
         entry = self.node_of(node.name)
         entry.node = node
-        entry.changed.unpark_all()
+        entry.wake()
         self.mark_node(node.name)
 
     def drop_node(self, name: str) -> None:
         """Take note that a node is gone."""
         entry = self.node_of(name)
         entry.node = None
-        entry.changed.unpark_all()
+        entry.wake()
         self.mark_node(name)
         if entry.held is None and not entry.pods:
             del self.nodes[name], self.dirty_nodes[name]

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from muster._bind_options import BindOptions
-from muster._bind_options import SCHEDULER_NAME
-from muster.kubernetes._access import Access
-from muster.kubernetes._access import in_cluster
-from muster.kubernetes._access import kubeconfig_files
-from muster.kubernetes._access import read_kubeconfig
-from muster.kubernetes._api import Api
-from muster.kubernetes._api import Object
-from muster.kubernetes._api import Resource
-from muster.kubernetes._binder import KubernetesBinder
-from muster.kubernetes._cache import Cache
-from muster.kubernetes._cache import Held
-from muster.kubernetes._cache import PodEntry
-from muster.kubernetes._intake import Intake
-from muster.kubernetes._objects import claimed_volume
-from muster.kubernetes._objects import read_node
-from muster.kubernetes._objects import read_pod
-from muster.kubernetes._objects import volume_affinity
-from muster.kubernetes._pod_groups import MemberCounts
-from muster.kubernetes._pod_groups import POD_GROUPS
-from muster.kubernetes._pod_groups import VOLCANO_POD_GROUPS
-from muster.kubernetes._reflector import Change
-from muster.kubernetes._reflector import Reflector
-from muster.kubernetes._reports import PODS
-from muster.kubernetes._reports import Reports
-from pathlib import Path
-from typing import Any
-from typing import Final
-from typing import Never
-from typing import TYPE_CHECKING
-from typing import cast
-from typing import final
 import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Never, cast, final
+
 import trio
+
+from muster._bind_options import SCHEDULER_NAME, BindOptions
+from muster.kubernetes._access import Access, in_cluster, kubeconfig_files, read_kubeconfig
+from muster.kubernetes._api import Api, Object, Resource
+from muster.kubernetes._binder import KubernetesBinder
+from muster.kubernetes._cache import Cache, Held, PodEntry
+from muster.kubernetes._intake import Intake
+from muster.kubernetes._objects import claimed_volume, read_node, read_pod, volume_affinity
+from muster.kubernetes._pod_groups import POD_GROUPS, VOLCANO_POD_GROUPS, MemberCounts
+from muster.kubernetes._reflector import Change, Reflector
+from muster.kubernetes._reports import PODS, Reports
 
 if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler

@@ -7,48 +7,40 @@ left in the store, and what was lost with a node.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast, final
+
+import trio
+
 from muster._pod_identity import PodIdentity
 from muster.config_files import parse_configuration
 from muster.feeds._kinds import FieldError
 from muster.feeds._manifests import FORMS
 from muster.importing.kubernetes.schema import VOLCANO_GROUP
 from muster.kubernetes._api import Object
-from muster.kubernetes._cache import Cache
-from muster.kubernetes._cache import Held
-from muster.kubernetes._cache import HeldNode
-from muster.kubernetes._cache import NodeEntry
-from muster.kubernetes._cache import PodEntry
-from muster.kubernetes._objects import HOSTNAME
-from muster.kubernetes._objects import Pod
-from muster.kubernetes._objects import Surroundings
-from muster_core.errors import ConfigError
-from muster_core.errors import RefusedError
-from muster_core.events import AddGang
-from muster_core.events import AddNode
-from muster_core.events import AddPriorityClass
-from muster_core.events import Apply
-from muster_core.events import Configure
-from muster_core.events import Delete
-from muster_core.events import Event
-from muster_core.events import Manifest
-from muster_core.events import ObjectKind
-from muster_core.events import ObjectName
-from muster_core.events import RemoveAsk
-from muster_core.events import RemoveNode
-from muster_core.events import UpdateNode
+from muster.kubernetes._cache import Cache, Held, HeldNode, NodeEntry, PodEntry
+from muster.kubernetes._objects import HOSTNAME, Pod, Surroundings
+from muster_core.errors import ConfigError, RefusedError
+from muster_core.events import (
+    AddGang,
+    AddNode,
+    AddPriorityClass,
+    Apply,
+    Configure,
+    Delete,
+    Event,
+    Manifest,
+    ObjectKind,
+    ObjectName,
+    RemoveAsk,
+    RemoveNode,
+    UpdateNode,
+)
 from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from muster_core.values.event_fields import is_users_class
-from typing import Any
-from typing import Final
-from typing import TYPE_CHECKING
-from typing import cast
-from typing import final
-import logging
-import trio
 
 if TYPE_CHECKING:
     from muster._runtime.requests import Examined
@@ -245,7 +237,8 @@ class Intake:
                 refusals = await scheduler.submit_many([event for event, _ in changes])
                 for (_, done), refusal in zip(changes, refusals, strict=True):
                     done(refusal)
-            ready.set()
+            if not any(isinstance(event, RemoveAsk) for event, _ in changes):
+                ready.set()  # Else other asks take the places of those.
             if not self._has_changes():
                 with trio.move_on_at(retry_at):
                     await self._cache.dirtied.park()
@@ -346,11 +339,15 @@ class Intake:
         if entry.held is Held.PENDING and (is_other or self._wanted(entry) is not Held.PENDING):
             name = entry.name
             assert name is not None, "an ask without a name"
-            self._cache.set_held(entry, Held.NOTHING)
-            # It may have been bound meanwhile: then its binder learns that the pod is not to be.
-            yield RemoveAsk(*name), _ignore
+            yield RemoveAsk(*name), partial(self._note_removed, entry)
         if entry.is_gone and entry.held is Held.NOTHING:
             self._cache.forget(entry)
+
+    def _note_removed(self, entry: PodEntry, refusal: RefusedError | None) -> None:
+        if refusal is None:
+            self._cache.set_held(entry, Held.NOTHING)
+            self._cache.mark_pod(entry.pod.identity.uid)
+        # Else it was bound meanwhile: its binder sees what has become of the pod.
 
     def _wanted(self, entry: PodEntry) -> Held:
         wanted, request = entry.wanted(), entry.pod.request
@@ -409,7 +406,3 @@ def _delete(kind: ObjectKind, name: str) -> Delete:
 def _warn(what: str, refusal: RefusedError | None) -> None:
     if refusal is not None:
         _log.warning("%s: %s", what, refusal)
-
-
-def _ignore(_: RefusedError | None) -> None:
-    pass

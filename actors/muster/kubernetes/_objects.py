@@ -7,43 +7,25 @@ and the field is named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast, final
+
+import attrs
+
 from muster._pod_identity import PodIdentity
 from muster.feeds._kinds import FieldError
 from muster.importing.kubernetes.nodes import PODS
-from muster.importing.kubernetes.pods import BAD_GANG
-from muster.importing.kubernetes.pods import BAD_USER
-from muster.importing.kubernetes.pods import PodLabels
-from muster.importing.kubernetes.pods import labels_of
-from muster.importing.kubernetes.pods import requests_of
-from muster.importing.kubernetes.schema import Amounts
-from muster.importing.kubernetes.schema import CLAIM
-from muster.importing.kubernetes.schema import NODE
-from muster.importing.kubernetes.schema import POD
-from muster.importing.kubernetes.schema import ROOM
-from muster.importing.kubernetes.schema import VOLUME
+from muster.importing.kubernetes.pods import BAD_GANG, BAD_USER, PodLabels, labels_of, requests_of
+from muster.importing.kubernetes.schema import CLAIM, NODE, POD, ROOM, VOLUME, Amounts
 from muster.importing.queues import name_of
 from muster.kubernetes._api import Object
 from muster_core.decisions import MICROSECONDS
 from muster_core.errors import EventError
-from muster_core.events import AddAsk
-from muster_core.events import PodObject
-from muster_core.gangs import GangFields
-from muster_core.gangs import NO_FIELDS
+from muster_core.events import AddAsk, PodObject
+from muster_core.gangs import NO_FIELDS, GangFields
 from muster_core.resources import Resources
-from muster_core.values.affinity import Affinity
-from muster_core.values.affinity import Taint
-from muster_core.values.affinity import Toleration
+from muster_core.values.affinity import Affinity, Taint, Toleration
 from muster_core.values.names import DEFAULT_NAMESPACE
-from typing import Any
-from typing import Final
-from typing import cast
-from typing import final
-import attrs
-
 
 Values = Mapping[str, object]
 

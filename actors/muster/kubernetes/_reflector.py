@@ -7,26 +7,16 @@ known is told, also of objects that were deleted and made anew meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from muster.kubernetes._access import AccessError
-from muster.kubernetes._api import Api
-from muster.kubernetes._api import ApiError
-from muster.kubernetes._api import Object
-from muster.kubernetes._api import Resource
-from muster.kubernetes._api import SilenceError
-from muster.kubernetes._api import rest_s
-from typing import Any
-from typing import Final
-from typing import cast
-from typing import final
-import attrs
 import logging
 import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, Final, cast, final
+
+import attrs
 import trio
 
+from muster.kubernetes._access import AccessError
+from muster.kubernetes._api import Api, ApiError, Object, Resource, SilenceError, rest_s
 
 _LEAST_S: Final = 0.2
 _ABSENT_S: Final = 30.0
