@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -424,6 +425,116 @@ async def test_a_pod_group_that_comes_late_goes_and_is_made_again(
             await world.wait_for_places(b="n1", c="n1")
     finally:
         await outside.ask("DELETE", path)
+
+
+# -- the start ------------------------------------------------------------------------------------
+
+
+async def test_what_was_created_first_is_let_in_first(
+    outside: Outside, plane: ControlPlane
+) -> None:
+    for name in ("c", "b", "a"):
+        await outside.add_pod(pod_of(name))
+    pods = await outside.pods()
+    ranks = sorted((one["metadata"]["creationTimestamp"], name) for name, one in pods.items())
+    await outside.add_node(node_of("n1", cpu="1"))
+    async with world_of(plane) as world:
+        for _, name in ranks:
+            await world.wait_for_bound(**{name: "n1"})
+            await outside.delete_pod(name, grace_s=0)
+
+
+async def test_a_pod_whose_node_comes_later_is_let_in_with_it(
+    outside: Outside, plane: ControlPlane
+) -> None:
+    await outside.add_pod(pod_of("a", nodeName="n1"))
+    async with world_of(plane) as world:
+        assert await world.bound() == {}
+        await outside.add_node(node_of("n1"))
+        await world.wait_for_bound(a="n1")
+
+
+async def test_a_pod_that_moved_during_a_restart_is_bound_where_it_is(
+    outside: Outside, plane: ControlPlane, proxy: Proxy, tmp_path: Path
+) -> None:
+    proxy.add("/binding", *[Answer(503)] * 1_000)
+    for name in ("n1", "n2"):
+        await outside.add_node(node_of(name))
+    await outside.add_pod(pod_of("a"))
+    async with world_of(plane, url=proxy.url, store=tmp_path / "state") as world:
+
+        async def is_decided() -> bool:
+            return bool(await world.bound())
+
+        await wait_for(is_decided)
+        other = "n2" if (await world.bound())["a"] == "n1" else "n1"
+    await outside.bind("a", other)
+    async with world_of(plane, store=tmp_path / "state") as world:
+        await world.wait_for_bound(a=other)
+        assert await outside.places() == {"a": other}
+
+
+async def test_what_is_gone_when_the_program_starts_again_is_gone(
+    outside: Outside, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """A node, a pod that waits, and one that ran there."""
+    await outside.add_node(node_of("n1", cpu="1"))
+    await outside.add_pod(pod_of("a"))
+    async with world_of(plane, store=tmp_path / "state") as world:
+        await world.wait_for_places(a="n1")
+        await outside.add_pod(pod_of("b"))
+        await world.wait_for_reason("b", "NoNodeFits")
+    await outside.remove_node("n1")
+    for name in ("a", "b"):
+        await outside.delete_pod(name, grace_s=0)
+    await outside.add_node(node_of("n2"))
+    await outside.add_pod(pod_of("c"))
+    async with world_of(plane, store=tmp_path / "state") as world:
+        await world.wait_for_bound(c="n2")
+        assert await asks_of(world) == {"default.c": ["c"]}
+        assert set((await world.scheduler.snapshot()).nodes) == {"n2"}
+
+
+async def test_the_config_map_at_a_start_with_a_store(
+    outside: Outside, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """It may come later; one that is bad or gone leaves the configuration that is in force."""
+    path = "/api/v1/namespaces/muster/configmaps"
+    await outside.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "muster"}})
+    await outside.ask("DELETE", f"{path}/queues")
+    begin = partial(world_of, plane, store=tmp_path / "state", config_map="muster/queues")
+
+    async def write(text: str) -> None:
+        body = {"metadata": {"name": "queues"}, "data": {"queues.yaml": text}}
+        if await outside.ask("PUT", f"{path}/queues", body) is None:
+            assert await outside.ask("POST", path, body) is not None
+
+    async def has(world: World, *names: str) -> None:
+        async def are() -> bool:
+            queues = (await world.scheduler.snapshot()).queues
+            return {f"root.{name}" for name in names} == set(queues) - {"root"}
+
+        await wait_for(are, f"the queues are {names}")
+
+    async with begin() as world:
+        await has(world, "default")
+        await outside.add_pod(pod_of("a", labels={"queue": "root.one"}))
+        await world.wait_for_reason("a", "NotQueued")
+        await write(QUEUES.replace("default}", "one}"))
+        await has(world, "one")
+
+        async def is_in() -> bool:
+            return await asks_of(world) == {"default.a": ["a"]}
+
+        await wait_for(is_in)
+    await write(QUEUES.replace("default}", "one}, {name: two}"))
+    async with begin() as world:
+        await has(world, "one", "two")
+        await write("partitions: 7")
+        await outside.ask("DELETE", f"{path}/queues")
+        await write(QUEUES.replace("default}", "one}, {name: three}"))
+        await has(world, "one", "three")
+    await outside.ask("DELETE", f"{path}/queues")
 
 
 # -- without a cluster: time flies ----------------------------------------------------------------
