@@ -14,7 +14,7 @@ import trio.testing
 import yaml
 
 import muster
-from muster.kubernetes import BindOptions
+from muster.kubernetes import BindOptions, Cluster, connect
 from muster.kubernetes._api import Resource
 from muster.kubernetes._cache import Cache
 from muster.kubernetes._intake import RETRY_S, Intake
@@ -535,6 +535,27 @@ async def test_the_config_map_at_a_start_with_a_store(
         await write(QUEUES.replace("default}", "one}, {name: three}"))
         await has(world, "one", "three")
     await outside.ask("DELETE", f"{path}/queues")
+
+
+async def test_who_follows_with_a_scheduler_that_is_closed_hears_it(
+    outside: Outside, plane: ControlPlane
+) -> None:
+    await outside.add_node(node_of("n1"))
+    kubeconfig = await trio.to_thread.run_sync(plane.kubeconfig, "admin", None)
+    heard: list[Exception] = []
+
+    async def follow(cluster: Cluster, scheduler: muster.Scheduler) -> None:
+        try:
+            await cluster.follow(scheduler)
+        except muster.ClosedSchedulerError as error:
+            heard.append(error)
+
+    async with connect(kubeconfig) as cluster, trio.open_nursery() as nursery:
+        async with muster.open_scheduler(QUEUES, binder=cluster.binder) as scheduler:
+            nursery.start_soon(follow, cluster, scheduler)
+            await cluster.wait_until_ready()
+        await outside.add_pod(pod_of("a"))
+    assert heard
 
 
 # -- without a cluster: time flies ----------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Never, cast, final
 import trio
 
 from muster._bind_options import SCHEDULER_NAME, BindOptions
+from muster._errors import ClosedSchedulerError
 from muster.kubernetes._access import Access, in_cluster, kubeconfig_files, read_kubeconfig
 from muster.kubernetes._api import Api, Object, Resource
 from muster.kubernetes._binder import KubernetesBinder
@@ -179,10 +180,14 @@ class Cluster:
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._intake.adopt(scheduler)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._intake.feed, scheduler, self._ready)
-            nursery.start_soon(self._tell, scheduler)
-        raise AssertionError("these tasks do not end")
+        closed: list[BaseException] = []
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._intake.feed, scheduler, self._ready)
+                nursery.start_soon(self._tell, scheduler)
+        except* ClosedSchedulerError as group:
+            closed += group.exceptions
+        raise closed[0] if closed else AssertionError("these tasks do not end")
 
     async def wait_until_ready(self) -> None:
         """Wait until the scheduler has all that the cluster had at the start."""
