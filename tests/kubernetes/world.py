@@ -237,6 +237,7 @@ async def world_of(
     queues: str = QUEUES,
     store: Path | None = None,
     options: BindOptions | None = None,
+    config_map: str | None = None,
 ) -> AsyncGenerator[World]:
     """Follow a control plane as a program does, for the time of a block.
 
@@ -246,7 +247,7 @@ async def world_of(
         await trio.to_thread.run_sync(give_roles, plane)
     kubeconfig = await trio.to_thread.run_sync(plane.kubeconfig, user, url)
     async with (
-        connect(kubeconfig, options=options or BindOptions()) as cluster,
+        connect(kubeconfig, options=options or BindOptions(), config_map=config_map) as cluster,
         muster.open_scheduler(
             queues,
             binder=cluster.binder,

@@ -203,7 +203,10 @@ class Api:
         while True:
             page = await self.get(resource.path(None, resource.namespace), **parameters)
             objects += page.get("items") or ()
-            metadata = cast("Mapping[str, str]", page["metadata"])
+            metadata = cast("Mapping[str, str]", page.get("metadata") or {})
+            if "resourceVersion" not in metadata:
+                msg = "the API server has answered what is no list"
+                raise SilenceError(msg)
             if not (more := metadata.get("continue")):
                 return Listing(objects, metadata["resourceVersion"])
             parameters["continue"] = more

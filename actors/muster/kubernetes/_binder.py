@@ -26,6 +26,7 @@ from muster_core.decisions import Reason
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
 
+
 _LEAST_S: Final = 0.2
 _MOST_S: Final = 5.0
 _BUDGET_S: Final = 5.0
@@ -118,10 +119,9 @@ class KubernetesBinder:
             raise
         except Exception:
             # Whatever it was, the ask is pending again.
-            self._reports.nominated(identity, None)
             self._leave(entry, Held.PENDING)
             raise
-        except trio.Cancelled:
+        except BaseException:  # It is cancelled: in a group, while a connection is made.
             self._let_go(entry, allocation.ending)
             raise
 
@@ -132,6 +132,8 @@ class KubernetesBinder:
         self._cache.set_held(entry, held)
         if entry.pod.node is None and entry.sent_to is None:
             self._cache.put(entry, None)
+            if not entry.is_lost:
+                self._reports.nominated(entry.pod.identity, None)
         self._cache.mark_pod(entry.pod.identity.uid)
 
     # POD-28
@@ -187,8 +189,8 @@ class KubernetesBinder:
         async with self._at_once:
             if entry.is_lost or _is_bound(entry, node):
                 return None
-            if self._lacks(entry, node):
-                return _Refusal("no room")
+            if lacks := self._lacks(entry, node):
+                return _Refusal(f"{lacks} is not free on {node}")
             self._cache.put(entry, node)
             entry.sent_to = node
             pod = entry.pod.identity
@@ -277,7 +279,6 @@ class KubernetesBinder:
             _MovedError: If another one has bound it elsewhere.
             NotStartedError: If they have not gone in time.
         """
-        place = self._cache.node_of(node)
         is_nominated = False
         while not (entry.is_lost or _is_bound(entry, node)):
             lacks = self._lacks(entry, node)
@@ -287,11 +288,18 @@ class KubernetesBinder:
                 is_nominated = True
                 self._reports.nominated(entry.pod.identity, node)
             left_s = self._deadline(began, node) - trio.current_time()
-            if left_s <= 0 and entry.sent_to is None:
+            if left_s <= 0:
+                if entry.sent_to is not None:
+                    return  # It has to be looked up whether that was carried out.
                 msg = f"{lacks} is not free in time on {node}"
                 raise NotStartedError(msg)
-            with trio.move_on_after(max(min(left_s, _LOOK_S), _LEAST_S)):
-                await _either(place.changed, entry.changed)
+            place = self._cache.node_of(node)
+            place.waiting.add(entry)
+            try:
+                with trio.move_on_after(max(min(left_s, _LOOK_S), _LEAST_S)):
+                    await entry.changed.park()
+            finally:
+                place.waiting.discard(entry)
 
     # The time after that
 
@@ -329,8 +337,7 @@ class KubernetesBinder:
             try:
                 await self._remove(pod)
             except ApiError as error:
-                if error.status in {_NOT_FOUND, _CONFLICT} and await self._is_gone(pod):
-                    return
+                # If it is gone, or another one has its name, the watch says it.
                 if error.status == _TOO_MANY:
                     rest_s = max(error.retry_after or 0.0, _BUDGET_S)
                 _log.info("%s is not evicted yet: %s", pod.full_name, error)
@@ -340,20 +347,6 @@ class KubernetesBinder:
                 rest_s = _LOOK_S  # for the watch to say it
             with trio.move_on_after(rest_s):
                 await entry.changed.park()
-
-    async def _is_gone(self, pod: PodIdentity) -> bool:
-        """Return whether the API server says that a pod is gone; the cache knows it then."""
-        try:
-            found = await self._api.get(PODS.path(pod.name, pod.namespace))
-        except ApiError as error:
-            is_gone = error.status == _NOT_FOUND
-        except (SilenceError, AccessError):
-            return False
-        else:
-            is_gone = _metadata(found).get("uid") != pod.uid
-        if is_gone:
-            self._cache.drop_pod(pod.uid)
-        return is_gone
 
     async def _remove(self, pod: PodIdentity) -> None:
         options = {"preconditions": {"uid": pod.uid}}
@@ -416,15 +409,3 @@ def _rests() -> Iterator[float]:
     while True:
         yield rest_s
         rest_s = min(2 * rest_s, _MOST_S)
-
-
-async def _either(*lots: trio.lowlevel.ParkingLot) -> None:
-    """Wait until somebody wakes one of some waiting places."""
-    async with trio.open_nursery() as nursery:
-
-        async def wait(lot: trio.lowlevel.ParkingLot) -> None:
-            await lot.park()
-            nursery.cancel_scope.cancel()
-
-        for lot in lots:
-            nursery.start_soon(wait, lot)

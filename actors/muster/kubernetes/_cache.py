@@ -13,8 +13,10 @@ from typing import Final, TypeVar, final
 import attrs
 import trio
 
-from muster.kubernetes._objects import PORT, Node, Pod
+from muster.kubernetes._objects import PORT, Node, Pod, PodRequest
 from muster_core.values.affinity import Taint
+from muster_core.values.devices import without_devices
+from muster_core.values.resources import MAX_QUANTITY
 
 K = TypeVar("K")
 
@@ -40,6 +42,8 @@ class PodEntry:
         is_gone: Whether the cluster has it no more.
         held: What the scheduler has of it.
         name: The names of its ask, while the scheduler has it.
+        asked: As what it was let in last; None if that is not known.
+        has: What its ask needs: less than what it takes if it was resized after that.
         sent_to: The node in a binding that was sent, and may have been carried out.
         is_evicted: Whether it is taken from its node: it is not let in again.
         refusal: Why the scheduler has not let it in; empty if it has.
@@ -52,6 +56,8 @@ class PodEntry:
     is_gone: bool = False
     held: Held = Held.NOTHING
     name: AskName | None = None
+    asked: PodRequest | None = None
+    has: Mapping[str, int] = attrs.field(factory=dict[str, int])
     sent_to: str | None = None
     is_evicted: bool = False
     refusal: str = ""
@@ -105,7 +111,7 @@ class NodeEntry:
         held: What the scheduler has of it, or None.
         pods: The pods that are there, or are about to be.
         used: What they take together.
-        changed: Where tasks wait for room.
+        waiting: The pods whose tasks wait for room there.
     """
 
     name: str
@@ -113,7 +119,12 @@ class NodeEntry:
     held: HeldNode | None = None
     pods: dict[str, PodEntry] = attrs.field(factory=dict[str, PodEntry])
     used: dict[str, int] = attrs.field(factory=dict[str, int])
-    changed: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+    waiting: set[PodEntry] = attrs.field(factory=set[PodEntry])
+
+    def wake(self) -> None:
+        """Let those look again who wait for room."""
+        for one in self.waiting:
+            one.changed.unpark_all()
 
     def lacks(self, entry: PodEntry) -> str:
         """Return of what there is too little for a pod until others have gone; empty if it fits."""
@@ -142,12 +153,15 @@ class NodeEntry:
         return max((*ending, *begins), default=0.0)
 
     def reserved(self) -> dict[str, int]:
-        """Return what those take that the scheduler does not have, and has not evicted."""
+        """Return what the pods take that are not evicted, beyond what the scheduler has of them."""
         total: dict[str, int] = {}
         for one in self.pods.values():
-            if one.held is not Held.BOUND and not one.is_evicted and _counts_as_other(one):
+            is_held = one.held is Held.BOUND
+            if is_held or (not one.is_evicted and _counts_as_other(one)):
                 for kind, amount in one.pod.takes.items():
-                    total[kind] = total.get(kind, 0) + amount
+                    more = amount - (one.has.get(kind, 0) if is_held else 0)
+                    if more > 0:
+                        total[kind] = min(total.get(kind, 0) + more, MAX_QUANTITY)
         return total
 
 
@@ -164,7 +178,8 @@ class Cache:
         pods: The pods by uid, also those that are gone while the scheduler has their asks.
         nodes: The nodes by name.
         by_gang: The uids of the pods of each gang.
-        by_name: The uids of the pods whose asks have these names; the first one has come first.
+        by_name: The uids of the pods whose asks would have these names; the first one has come first.
+        holders: The pods whose asks the scheduler has, by the names of these.
         ports: The resource types of all host ports that a pod has asked for.
         dirty_pods: Pods of which the scheduler may have something else than it should.
         dirty_nodes: Nodes, likewise.
@@ -177,6 +192,7 @@ class Cache:
         self.nodes: Final[dict[str, NodeEntry]] = {}
         self.by_gang: Final[dict[str, dict[str, None]]] = {}
         self.by_name: Final[dict[AskName, dict[str, None]]] = {}
+        self.holders: Final[dict[AskName, PodEntry]] = {}
         self.ports: Final[set[str]] = set()
         self.dirty_pods: dict[str, None] = {}
         self.dirty_nodes: dict[str, None] = {}
@@ -206,6 +222,8 @@ class Cache:
         if entry is None:
             entry = self.pods[uid] = PodEntry(pod)
         else:
+            if entry.pod.request != pod.request:
+                self._unlist(entry)
             entry.pod, entry.is_gone = pod, False
         if pod.request is not None:
             ask = pod.request.ask
@@ -226,6 +244,8 @@ class Cache:
         if entry is not None:
             entry.is_gone = True
             self._settle(entry)
+            if entry.held is Held.NOTHING:
+                self.forget(entry)
 
     def _settle(self, entry: PodEntry) -> None:
         """Count the room of a pod where it is, and wake those who wait for it."""
@@ -246,39 +266,51 @@ class Cache:
             node = self.nodes[old]
             if node.pods.pop(uid, None) is not None:
                 _add(node.used, entry.counted, -1)
-        entry.place, entry.counted = place, entry.pod.takes
+        before, entry.place, entry.counted = entry.counted, place, entry.pod.takes
         if place is not None:
             node = self.node_of(place)
             node.pods[uid] = entry
             _add(node.used, entry.counted, 1)
         for name in {old, place} - {None}:
             assert name is not None, "taken out"
-            self.nodes[name].changed.unpark_all()
-            if old != place or not entry.pod.is_ours or entry.refusal:
+            self.nodes[name].wake()
+            if old != place or before != entry.counted:
                 self.mark_node(name)
 
     def forget(self, entry: PodEntry) -> None:
         """Forget a pod that is gone, and of which the scheduler has nothing."""
-        uid, request = entry.pod.identity.uid, entry.pod.request
+        uid = entry.pod.identity.uid
         self.pods.pop(uid, None)
+        self.dirty_pods.pop(uid, None)
+        self._unlist(entry)
+
+    def _unlist(self, entry: PodEntry) -> None:
+        """Find a pod no more by what it has asked for."""
+        uid, request = entry.pod.identity.uid, entry.pod.request
         if request is not None:
             ask = request.ask
             _drop(self.by_name, (ask.app, ask.ask), uid)
             if ask.gang is not None:
                 _drop(self.by_gang, ask.gang, uid)
 
-    def set_held(self, entry: PodEntry, held: Held) -> None:
-        """Take note of what the scheduler has of a pod."""
+    def set_held(self, entry: PodEntry, held: Held, name: AskName | None = None) -> None:
+        """Take note of what the scheduler has of a pod.
+
+        Args:
+            entry: The pod.
+            held: What it has.
+            name: The names of its ask, if it is a new one: what the pod says may change later.
+        """
         was, entry.held = entry.held, held
         if held is not Held.NOTHING:
             entry.refusal = ""
-            request = entry.pod.request
-            if request is not None:
-                entry.name = (request.ask.app, request.ask.ask)
-        elif was is not Held.NOTHING:
+            if name is not None:
+                entry.name, self.holders[name] = name, entry
+        elif entry.name is not None:
             name, entry.name = entry.name, None
+            self.holders.pop(name, None)
             # Another pod may have waited for the name.
-            for uid in self.by_name.get(name or ("", ""), ()):
+            for uid in self.by_name.get(name, ()):
                 if uid != entry.pod.identity.uid:
                     self.mark_pod(uid)
         if entry.place is not None and was is not held:
@@ -286,17 +318,10 @@ class Cache:
 
     def note_refused(self, entry: PodEntry, why: str) -> None:
         """Take note that the scheduler has not let a pod in."""
-        entry.held, entry.name, entry.refusal = Held.NOTHING, None, why
+        self.set_held(entry, Held.NOTHING)
+        entry.refusal = why
         if entry.place is not None:
             self.mark_node(entry.place)
-
-    def holder(self, name: AskName) -> PodEntry | None:
-        """Return the pod whose ask of this name the scheduler has, or None."""
-        for uid in self.by_name.get(name, ()):
-            entry = self.pods.get(uid)
-            if entry is not None and entry.held is not Held.NOTHING:
-                return entry
-        return None
 
     def named(self, full_name: str) -> Iterator[PodEntry]:
         """Yield the pods with a namespace and a name: at most one that is not gone."""
@@ -308,23 +333,26 @@ class Cache:
         """Take what was seen of a node."""
         entry = self.node_of(node.name)
         entry.node = node
-        entry.changed.unpark_all()
+        entry.wake()
         self.mark_node(node.name)
 
     def drop_node(self, name: str) -> None:
         """Take note that a node is gone."""
         entry = self.node_of(name)
         entry.node = None
-        entry.changed.unpark_all()
+        entry.wake()
         self.mark_node(name)
+        if entry.held is None and not entry.pods:
+            del self.nodes[name], self.dirty_nodes[name]
 
     def wanted_node(self, entry: NodeEntry) -> HeldNode | None:
         """Return what the scheduler should have of a node."""
         node = entry.node
         if node is None:
             return None
-        capacity = {**node.capacity, **dict.fromkeys(sorted(self.ports), 1)}
-        return HeldNode(capacity, node.attributes, node.schedulable, node.taints, entry.reserved())
+        capacity = without_devices({**node.capacity, **dict.fromkeys(sorted(self.ports), 1)})
+        reserved = without_devices(entry.reserved())
+        return HeldNode(capacity, node.attributes, node.schedulable, node.taints, reserved)
 
 
 def _drop(index: dict[K, dict[str, None]], key: K, uid: str) -> None:

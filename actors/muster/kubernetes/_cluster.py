@@ -11,22 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Never, cast, final
 import trio
 
 from muster._bind_options import SCHEDULER_NAME, BindOptions
-from muster.kubernetes._access import (
-    Access,
-    in_cluster,
-    kubeconfig_files,
-    read_kubeconfig,
-)
+from muster._errors import ClosedSchedulerError
+from muster.kubernetes._access import Access, in_cluster, kubeconfig_files, read_kubeconfig
 from muster.kubernetes._api import Api, Object, Resource
 from muster.kubernetes._binder import KubernetesBinder
 from muster.kubernetes._cache import Cache, Held, PodEntry
 from muster.kubernetes._intake import Intake
-from muster.kubernetes._objects import (
-    claimed_volume,
-    read_node,
-    read_pod,
-    volume_affinity,
-)
+from muster.kubernetes._objects import claimed_volume, read_node, read_pod, volume_affinity
 from muster.kubernetes._pod_groups import POD_GROUPS, VOLCANO_POD_GROUPS, MemberCounts
 from muster.kubernetes._reflector import Change, Reflector
 from muster.kubernetes._reports import PODS, Reports
@@ -34,6 +25,7 @@ from muster.kubernetes._reports import PODS, Reports
 if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
     from muster_core.reasons import Explanation
+
 
 NODES: Final = Resource("v1", "nodes")
 CLASSES: Final = Resource("scheduling.k8s.io/v1", "priorityclasses")
@@ -188,10 +180,15 @@ class Cluster:
             ClosedSchedulerError: If the scheduler is closed.
         """
         await self._intake.adopt(scheduler)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._intake.feed, scheduler, self._ready)
-            nursery.start_soon(self._tell, scheduler)
-        raise AssertionError("these tasks do not end")
+        closed: list[BaseException] = []
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._intake.feed, scheduler, self._ready)
+                nursery.start_soon(self._intake.notice_ends, scheduler)
+                nursery.start_soon(self._tell, scheduler)
+        except* ClosedSchedulerError as group:
+            closed += group.exceptions
+        raise closed[0] if closed else AssertionError("these tasks do not end")
 
     async def wait_until_ready(self) -> None:
         """Wait until the scheduler has all that the cluster had at the start."""
@@ -206,7 +203,8 @@ class Cluster:
             await trio.sleep(_TELL_S)
             self._tell_of_groups()
             pending = [uid for uid, one in self._cache.pods.items() if _may_be_told(one)]
-            waiting = {uid: None for uid in waiting if uid in set(pending)} | dict.fromkeys(pending)
+            now = dict.fromkeys(pending)
+            waiting = {uid: None for uid in waiting if uid in now} | now
             for uid in list(waiting)[: round(_AT_ONCE * _TELL_S)]:
                 waiting.pop(uid)
                 entry = self._cache.pods.get(uid)
@@ -218,7 +216,8 @@ class Cluster:
         """Say how it stands with the PodGroups of which a pod has changed."""
         gangs, self._cache.dirty_gangs = self._cache.dirty_gangs, set()
         for gang in gangs & self._groups.keys():
-            pods = [self._cache.pods[uid].pod for uid in self._cache.by_gang.get(gang, ())]
+            entries = [self._cache.pods[uid] for uid in self._cache.by_gang.get(gang, ())]
+            pods = [one.pod for one in entries if not one.is_gone]
             phases = [one.phase for one in pods]
             counts = MemberCounts(
                 scheduled=sum(one.node is not None and not one.is_finished for one in pods),

@@ -22,6 +22,7 @@ from muster.importing.kubernetes.schema import VOLCANO_GROUP
 from muster.kubernetes._api import Object
 from muster.kubernetes._cache import Cache, Held, HeldNode, NodeEntry, PodEntry
 from muster.kubernetes._objects import HOSTNAME, Pod, Surroundings
+from muster_core.decisions import Kind, Reason
 from muster_core.errors import ConfigError, RefusedError
 from muster_core.events import (
     AddGang,
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
     from muster._runtime.requests import Examined
     from muster._surface.scheduler import Scheduler
     from muster_core.owners.asks import Ask
+
+
+_PENDING_AGAIN: Final = frozenset({Reason.BIND_FAILED, Reason.GANG_ROLLBACK})
 
 RETRY_S: Final = 300.0
 """How often pods that the scheduler has refused are let in again, in seconds."""
@@ -80,7 +84,10 @@ class Intake:
         self._gangs: dict[str, GangFields] = {}
         #: The gangs of the PodGroups that there are, until a scheduler has them.
         self._groups: set[str] = set()
+        #: Which pods are to be looked at again, whatever has become of themselves.
+        self._again: set[Callable[[PodEntry], bool]] = set()
         self._config = ""
+        self._is_followed = False
 
     # What else there is
 
@@ -122,6 +129,7 @@ class Intake:
         assert isinstance(made, AddGang)
         if queue:
             self.surroundings.groups[gang] = queue
+            self._look_again(_is_refused)
         self._groups.add(gang)
         self._head(f"gang {gang}", Apply((Manifest(made),)))
         return gang
@@ -132,7 +140,7 @@ class Intake:
             self.surroundings.claims.pop(name, None)
         else:
             self.surroundings.claims[name] = volume
-        self._look_at_unsupported()
+        self._look_again(_has_claims)
 
     def take_volume(self, name: str, affinity: Any, *, is_gone: bool) -> None:  # noqa: ANN401
         """Take on which nodes a volume can be used."""
@@ -140,7 +148,7 @@ class Intake:
             self.surroundings.volumes.pop(name, None)
         else:
             self.surroundings.volumes[name] = affinity
-        self._look_at_unsupported()
+        self._look_again(_has_claims)
 
     # POD-27
     def take_configuration(self, text: str, place: str) -> None:
@@ -159,28 +167,26 @@ class Intake:
         if refusal is not None:
             _log.error("the configuration stays as it is: %s", refusal)
         else:
-            self._retry()
+            self._look_again(_is_refused)
 
     def _head(self, name: str, event: Event, done: Done | None = None) -> None:
         self._heads.pop(name, None)
+        if isinstance(event, Delete) and not self._is_followed:
+            return  # No scheduler has it yet.
         self._heads[name] = (event, done or partial(_warn, name))
         self._cache.dirtied.unpark_all()
 
-    def _look_at_unsupported(self) -> None:
-        for uid, entry in self._cache.pods.items():
-            if entry.pod.request is not None and entry.pod.request.claims:
-                self._cache.mark_pod(uid)
-
-    def _retry(self) -> None:
-        for uid, entry in self._cache.pods.items():
-            if entry.refusal:
-                self._cache.mark_pod(uid)
+    def _look_again(self, concerns: Callable[[PodEntry], bool]) -> None:
+        """Let the pods be looked at that a change concerns: once, however often it comes."""
+        self._again.add(concerns)
+        self._cache.dirtied.unpark_all()
 
     # What an earlier program has left
 
     # POD-26
     async def adopt(self, scheduler: Scheduler) -> None:
         """Take note of what a scheduler has from an earlier program."""
+        self._is_followed = True
         found: list[Examined] = []
         await scheduler.examine(found.append)
         (state,) = found
@@ -214,7 +220,8 @@ class Intake:
         if entry is None:  # It has gone meanwhile.
             pod = Pod(identity, "", True, None, "Unknown", True, 0.0, False, {})
             entry = self._cache.pods[identity.uid] = PodEntry(pod, is_gone=True)
-        entry.held, entry.name = held, (app, ask.name)
+        entry.has = ask.resources
+        self._cache.set_held(entry, held, (app, ask.name))
         self._cache.mark_pod(identity.uid)
 
     # Letting it in
@@ -226,25 +233,63 @@ class Intake:
             scheduler: The scheduler.
             ready: Set when all that there was is in.
         """
+        retry_at = trio.current_time() + RETRY_S
         while True:
             changes = list(self._changes())
             if changes:
                 refusals = await scheduler.submit_many([event for event, _ in changes])
                 for (_, done), refusal in zip(changes, refusals, strict=True):
                     done(refusal)
-            ready.set()
+            if not any(isinstance(event, RemoveAsk) for event, _ in changes):
+                ready.set()  # Else other asks take the places of those.
             if not self._has_changes():
-                with trio.move_on_after(RETRY_S) as retry:
+                with trio.move_on_at(retry_at):
                     await self._cache.dirtied.park()
-                if retry.cancelled_caught:
-                    self._retry()
+            if trio.current_time() >= retry_at:
+                retry_at = trio.current_time() + RETRY_S
+                await self._find_ended(scheduler)
+                self._look_again(_is_refused)
 
     def _has_changes(self) -> bool:
-        return bool(self._heads or self._cache.dirty_pods or self._cache.dirty_nodes)
+        cache = self._cache
+        return bool(self._heads or self._again or cache.dirty_pods or cache.dirty_nodes)
+
+    async def notice_ends(self, scheduler: Scheduler) -> None:
+        """Let pods in again whose asks were bound and lost in one batch: no binder hears of these."""
+        async with scheduler.decisions(kinds=[Kind.RELEASED]) as decisions:
+            async for announced in decisions:
+                said = announced.decision
+                name = (said.app or "", said.ask or "")
+                entry = self._cache.holders.get(name)
+                if entry is None or entry.held is not Held.PENDING or said.reason in _PENDING_AGAIN:
+                    continue
+                is_there = await scheduler.ask(*name).why() is not None
+                if entry.held is Held.PENDING and not is_there:
+                    self._cache.set_held(entry, Held.NOTHING)
+                    self._cache.mark_pod(entry.pod.identity.uid)
+
+    async def _find_ended(self, scheduler: Scheduler) -> None:
+        """Let pods in again whose asks have ended though their cluster has not said so."""
+        pending = [one for one in self._cache.pods.values() if one.held is Held.PENDING]
+        found: list[Examined] = []
+        await scheduler.examine(found.append)
+        (state,) = found
+        for entry in pending:
+            app, ask = entry.name or ("", "")
+            seen = state.machine.app(app)
+            is_there = seen is not None and seen.find(ask) is not None
+            if entry.held is Held.PENDING and not is_there:
+                self._cache.set_held(entry, Held.NOTHING)
+                self._cache.mark_pod(entry.pod.identity.uid)
 
     def _changes(self) -> Iterator[Change]:
         """Yield the events of one batch: what all else stands on comes first."""
         cache = self._cache
+        again, self._again = self._again, set()
+        if again:
+            for uid, entry in cache.pods.items():
+                if any(concerns(entry) for concerns in again):
+                    cache.dirty_pods[uid] = None
         # The configuration, which has no name, is the first of them.
         heads, self._heads = self._heads, {}
         yield from (change for _, change in sorted(heads.items(), key=lambda one: bool(one[0])))
@@ -261,15 +306,15 @@ class Intake:
 
     def _node_changes(self, entry: NodeEntry) -> Iterator[Change]:
         have, want = entry.held, self._cache.wanted_node(entry)
+        name = entry.name
+        if want is None and not entry.pods:
+            self._cache.nodes.pop(name, None)
         if have == want:
             return
-        name = entry.name
         entry.held = want
         done = partial(self._note_node, entry, have)
         if want is None:
             yield RemoveNode(name), done
-            if not entry.pods:
-                self._cache.nodes.pop(name, None)
             return
         if have is None:
             capacity = Resources(want.capacity)
@@ -303,15 +348,23 @@ class Intake:
             entry.held = have
 
     def _removal(self, entry: PodEntry) -> Iterator[Change]:
-        """Yield the event that takes the ask of a pod away that is not bound, if it must go."""
-        if entry.held is Held.PENDING and self._wanted(entry) is not Held.PENDING:
+        """Yield the event that takes the ask of a pod away that is not bound, if it must go.
+
+        It must also go if the pod asks for something else by now: then another one takes its place.
+        """
+        is_other = entry.asked is not None and entry.asked != entry.pod.request
+        if entry.held is Held.PENDING and (is_other or self._wanted(entry) is not Held.PENDING):
             name = entry.name
             assert name is not None, "an ask without a name"
-            self._cache.set_held(entry, Held.NOTHING)
-            # It may have been bound meanwhile: then its binder learns that the pod is not to be.
-            yield RemoveAsk(*name), _ignore
+            yield RemoveAsk(*name), partial(self._note_removed, entry)
         if entry.is_gone and entry.held is Held.NOTHING:
             self._cache.forget(entry)
+
+    def _note_removed(self, entry: PodEntry, refusal: RefusedError | None) -> None:
+        if refusal is None:
+            self._cache.set_held(entry, Held.NOTHING)
+            self._cache.mark_pod(entry.pod.identity.uid)
+        # Else it was bound meanwhile: its binder sees what has become of the pod.
 
     def _wanted(self, entry: PodEntry) -> Held:
         wanted, request = entry.wanted(), entry.pod.request
@@ -327,13 +380,22 @@ class Intake:
             return
         if pod.node is not None and self._cache.node_of(pod.node).held is None:
             return  # It is let in with its node.
-        if self._cache.holder((request.ask.app, request.ask.ask)) is not None:
-            return  # Another pod had the name: its ask has not ended yet.
+        name = (request.ask.app, request.ask.ask)
+        if (holder := self._cache.holders.get(name)) is not None:
+            # It is let in when the other's ask has ended.
+            other = holder.pod.identity.full_name
+            self._cache.note_refused(entry, f"the ask {'/'.join(name)} is that of the pod {other}")
+            return
         for gang, fields in request.gangs.items():
             if self._gangs.get(gang) != fields:
                 self._gangs[gang] = fields
                 yield Apply((Manifest(AddGang(gang, fields)),)), partial(_warn, f"gang {gang}")
-        self._cache.set_held(entry, wanted)
+        was_refused = bool(entry.refusal)
+        self._cache.set_held(entry, wanted, name)
+        entry.asked, entry.has = request, pod.takes
+        if was_refused and pod.node is not None:
+            # What it takes there was reserved: that would leave no room for itself.
+            yield from self._node_changes(self._cache.node_of(pod.node))
         submission = self.surroundings.submission(pod, request)
         yield Apply((Manifest(submission),)), partial(self._note_pod, entry)
 
@@ -346,6 +408,14 @@ class Intake:
         self._cache.note_refused(entry, text)
 
 
+def _has_claims(entry: PodEntry) -> bool:
+    return entry.pod.request is not None and bool(entry.pod.request.claims)
+
+
+def _is_refused(entry: PodEntry) -> bool:
+    return bool(entry.refusal)
+
+
 def _delete(kind: ObjectKind, name: str) -> Delete:
     return Delete((Manifest(ObjectName(kind, name)),))
 
@@ -353,7 +423,3 @@ def _delete(kind: ObjectKind, name: str) -> Delete:
 def _warn(what: str, refusal: RefusedError | None) -> None:
     if refusal is not None:
         _log.warning("%s: %s", what, refusal)
-
-
-def _ignore(_: RefusedError | None) -> None:
-    pass

@@ -35,6 +35,7 @@ PORT: Final = "port/"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The label that every node has in the scheduler."""
+_MIRROR: Final = "kubernetes.io/config.mirror"
 _NONE: Final[Amounts] = {}
 
 
@@ -134,7 +135,9 @@ def read_pod(written: Object, scheduler_name: str) -> Pod:
     spec = cast("Mapping[str, Any]", written.get("spec") or {})
     status = cast("Mapping[str, Any]", written.get("status") or {})
     grace = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds"))
-    is_ours = spec.get("schedulerName") == scheduler_name
+    # What mirrors a static pod has a node from the start, and no deletion ends what it mirrors.
+    is_mirror = _MIRROR in (metadata.get("annotations") or {})
+    is_ours = spec.get("schedulerName") == scheduler_name and not is_mirror
     takes, unsupported = _takes(written)
     pod = Pod(
         identity=PodIdentity(

@@ -110,6 +110,7 @@ class Reflector:
             if error.status != _NOT_FOUND or not self._optional:
                 raise
             await self._deliver(list(self._difference([])))
+            self._answered()
             return
         await self._deliver(list(self._difference(listing.objects)))
         self._version = listing.version
