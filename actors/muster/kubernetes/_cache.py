@@ -66,6 +66,11 @@ class PodEntry:
     changed: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
 
     @property
+    def is_pending(self) -> bool:
+        """Whether the scheduler has its ask, which is not bound."""
+        return self.held is Held.PENDING
+
+    @property
     def is_over(self) -> bool:
         """Whether it takes no room any more: it has ended, or is gone."""
         return self.is_gone or self.pod.is_finished

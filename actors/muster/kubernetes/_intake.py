@@ -261,10 +261,10 @@ class Intake:
                 said = announced.decision
                 name = (said.app or "", said.ask or "")
                 entry = self._cache.holders.get(name)
-                if entry is None or entry.held is not Held.PENDING or said.reason in _PENDING_AGAIN:
+                if entry is None or said.reason in _PENDING_AGAIN or not entry.is_pending:
                     continue
                 is_there = await scheduler.ask(*name).why() is not None
-                if entry.held is Held.PENDING and not is_there:
+                if entry.is_pending and not is_there:
                     self._cache.set_held(entry, Held.NOTHING)
                     self._cache.mark_pod(entry.pod.identity.uid)
 
