@@ -264,9 +264,10 @@ class Intake:
                 if entry is None or said.reason in _PENDING_AGAIN or not entry.is_pending:
                     continue
                 is_there = await scheduler.ask(*name).why() is not None
-                if entry.is_pending and not is_there:
-                    self._cache.set_held(entry, Held.NOTHING)
-                    self._cache.mark_pod(entry.pod.identity.uid)
+                now = self._cache.holders.get(name)
+                if now is entry and now.is_pending and not is_there:
+                    self._cache.set_held(now, Held.NOTHING)
+                    self._cache.mark_pod(now.pod.identity.uid)
 
     async def _find_ended(self, scheduler: Scheduler) -> None:
         """Let pods in again whose asks have ended though their cluster has not said so."""
