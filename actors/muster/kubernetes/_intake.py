@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 RETRY_S: Final = 300.0
 """How often pods that the scheduler has refused are let in again, in seconds."""
 
+_FEW_GANGS: Final = 100
+
 _log: Final = logging.getLogger(__name__)
 
 Done = Callable[[RefusedError | None], None]
@@ -79,6 +81,7 @@ class Intake:
         self._heads: dict[str, Change] = {}
         #: What pods have said of gangs that are not their own.
         self._gangs: dict[str, GangFields] = {}
+        self._most_gangs = _FEW_GANGS
         #: The gangs of the PodGroups that there are, until a scheduler has them.
         self._groups: set[str] = set()
         #: Which pods are to be looked at again, whatever has become of themselves.
@@ -283,6 +286,7 @@ class Intake:
         entries = [cache.pods[uid] for uid in pods if uid in cache.pods]
         for entry in entries:
             yield from self._removal(entry)
+        yield from self._left_gangs()
         entries.sort(key=lambda one: (one.pod.node is None, one.pod.rank()))
         for entry in entries:
             yield from self._addition(entry)
@@ -354,6 +358,17 @@ class Intake:
         if wanted is Held.PENDING and request is not None and self.surroundings.missing(request):
             return Held.NOTHING
         return wanted
+
+    def _left_gangs(self) -> Iterator[Change]:
+        """Yield what removes gangs that no pod names any more: each application brings its own."""
+        if len(self._gangs) <= self._most_gangs:
+            return
+        requests = [one.pod.request for one in self._cache.pods.values()]
+        named = {gang for one in requests if one is not None for gang in one.gangs}
+        for gang in self._gangs.keys() - named - self._cache.by_gang.keys() - self._groups:
+            del self._gangs[gang]
+            yield _delete(ObjectKind.POD_GROUP, gang), partial(_warn, f"gang {gang}")
+        self._most_gangs = 2 * len(self._gangs) + _FEW_GANGS
 
     def _addition(self, entry: PodEntry) -> Iterator[Change]:
         """Yield the event that lets a pod in, if the scheduler should have it and does not."""
