@@ -1,4 +1,4 @@
-"""What the scheduler is told of a cluster: each difference between the two is an event of the feed.
+"""What a scheduler gets of a cluster: each difference between the two is an event of the feed.
 
 What a pod or a node should be in the scheduler follows from the cache alone; what the scheduler has of
 it is noted there. So one step mends both what has changed in the cluster, what an earlier program has
@@ -185,7 +185,7 @@ class Intake:
 
     # POD-26
     async def adopt(self, scheduler: Scheduler) -> None:
-        """Take note of what a scheduler has from an earlier program."""
+        """Note what a scheduler has from an earlier program."""
         self._is_followed = True
         found: list[Examined] = []
         await scheduler.examine(found.append)
@@ -255,7 +255,7 @@ class Intake:
         return bool(self._heads or self._again or cache.dirty_pods or cache.dirty_nodes)
 
     async def _find_ended(self, scheduler: Scheduler) -> None:
-        """Let pods in again whose asks have ended though their cluster has not said so."""
+        """Let pods in again whose asks somebody has removed beside the cluster."""
         pending = [one for one in self._cache.pods.values() if one.held is Held.PENDING]
         found: list[Examined] = []
         await scheduler.examine(found.append)
@@ -269,7 +269,7 @@ class Intake:
                 self._cache.mark_pod(entry.pod.identity.uid)
 
     def _changes(self) -> Iterator[Change]:
-        """Yield the events of one batch: what all else stands on comes first."""
+        """Yield the events of one batch: what others depend on comes first."""
         cache = self._cache
         again, self._again = self._again, set()
         if again:
