@@ -205,7 +205,7 @@ class Api:
             objects += page.get("items") or ()
             metadata = cast("Mapping[str, str]", page.get("metadata") or {})
             if "resourceVersion" not in metadata:
-                msg = "the API server has answered what is no list"
+                msg = "the answer of the API server is no list"
                 raise SilenceError(msg)
             if not (more := metadata.get("continue")):
                 return Listing(objects, metadata["resourceVersion"])
@@ -392,7 +392,7 @@ def _object(content: bytes) -> Object:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        msg = f"the API server has answered what is no object: {content[:80]!r}"
+        msg = f"the answer of the API server is no object: {content[:80]!r}"
         raise SilenceError(msg)
     return cast("Object", found)
 

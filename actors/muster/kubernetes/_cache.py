@@ -6,17 +6,22 @@ change it between two checkpoints; nobody else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from collections.abc import Mapping
 from enum import Enum
-from typing import Final, TypeVar, final
-
-import attrs
-import trio
-
-from muster.kubernetes._objects import PORT, Node, Pod, PodRequest
+from muster.kubernetes._objects import Node
+from muster.kubernetes._objects import PORT
+from muster.kubernetes._objects import Pod
+from muster.kubernetes._objects import PodRequest
 from muster_core.values.affinity import Taint
 from muster_core.values.devices import without_devices
 from muster_core.values.resources import MAX_QUANTITY
+from typing import Final
+from typing import TypeVar
+from typing import final
+import attrs
+import trio
+
 
 K = TypeVar("K")
 
@@ -127,12 +132,12 @@ class NodeEntry:
     waiting: set[PodEntry] = attrs.field(factory=set[PodEntry])
 
     def wake(self) -> None:
-        """Let those look again who wait for room."""
+        """Wake the tasks that wait for room."""
         for one in self.waiting:
             one.changed.unpark_all()
 
     def lacks(self, entry: PodEntry) -> str:
-        """Return of what there is too little for a pod until others have gone; empty if it fits."""
+        """Return the resource that a pod lacks until others have gone; empty if it fits."""
         if self.node is None:
             return "the node"
         is_counted = entry.place == self.name
@@ -171,7 +176,7 @@ class NodeEntry:
 
 
 def _counts_as_other(entry: PodEntry) -> bool:
-    """Return whether a pod that the scheduler does not have takes room that it must know of."""
+    """Return whether a pod takes room although the scheduler does not have it."""
     return entry.wanted() is Held.NOTHING or bool(entry.refusal)
 
 
@@ -209,19 +214,19 @@ class Cache:
         return self.nodes.setdefault(name, NodeEntry(name))
 
     def mark_pod(self, uid: str) -> None:
-        """Let a pod be looked at again."""
+        """Mark a pod as one to look at again."""
         self.dirty_pods[uid] = None
         self.dirtied.unpark_all()
 
     def mark_node(self, name: str) -> None:
-        """Let a node be looked at again."""
+        """Mark a node as one to look at again."""
         self.dirty_nodes[name] = None
         self.dirtied.unpark_all()
 
     # Pods
 
     def note_pod(self, pod: Pod) -> PodEntry:
-        """Take what was seen of a pod."""
+        """Take a pod as it was seen last."""
         uid = pod.identity.uid
         entry = self.pods.get(uid)
         if entry is None:
@@ -244,7 +249,7 @@ class Cache:
         return entry
 
     def drop_pod(self, uid: str) -> None:
-        """Take note that a pod is gone."""
+        """Note that a pod is gone."""
         entry = self.pods.get(uid)
         if entry is not None:
             entry.is_gone = True
@@ -264,7 +269,7 @@ class Cache:
             self.dirty_gangs.add(pod.request.ask.gang)
 
     def put(self, entry: PodEntry, place: str | None) -> None:
-        """Count the room of a pod on a node, or nowhere any more."""
+        """Count the room of a pod on a node, or on none any more."""
         uid = entry.pod.identity.uid
         old = entry.place
         if old is not None:
@@ -290,7 +295,7 @@ class Cache:
         self._unlist(entry)
 
     def _unlist(self, entry: PodEntry) -> None:
-        """Find a pod no more by what it has asked for."""
+        """Take a pod out of the indexes by name and gang."""
         uid, request = entry.pod.identity.uid, entry.pod.request
         if request is not None:
             ask = request.ask
@@ -299,7 +304,7 @@ class Cache:
                 _drop(self.by_gang, ask.gang, uid)
 
     def set_held(self, entry: PodEntry, held: Held, name: AskName | None = None) -> None:
-        """Take note of what the scheduler has of a pod.
+        """Note what the scheduler has of a pod.
 
         Args:
             entry: The pod.
@@ -322,7 +327,7 @@ class Cache:
             self.mark_node(entry.place)
 
     def note_refused(self, entry: PodEntry, why: str) -> None:
-        """Take note that the scheduler has not let a pod in."""
+        """Note that the scheduler has not let a pod in."""
         self.set_held(entry, Held.NOTHING)
         entry.refusal = why
         if entry.place is not None:
@@ -335,14 +340,14 @@ class Cache:
     # Nodes
 
     def note_node(self, node: Node) -> None:
-        """Take what was seen of a node."""
+        """Take a node as it was seen last."""
         entry = self.node_of(node.name)
         entry.node = node
         entry.wake()
         self.mark_node(node.name)
 
     def drop_node(self, name: str) -> None:
-        """Take note that a node is gone."""
+        """Note that a node is gone."""
         entry = self.node_of(name)
         entry.node = None
         entry.wake()

@@ -1,4 +1,4 @@
-"""What the scheduler is told of a cluster: each difference between the two is an event of the feed.
+"""What a scheduler gets of a cluster: each difference between the two is an event of the feed.
 
 What a pod or a node should be in the scheduler follows from the cache alone; what the scheduler has of
 it is noted there. So one step mends both what has changed in the cluster, what an earlier program has
@@ -7,41 +7,50 @@ left in the store, and what was lost with a node.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast, final
-
-import trio
-
 from muster._pod_identity import PodIdentity
 from muster.config_files import parse_configuration
 from muster.feeds._kinds import FieldError
 from muster.feeds._manifests import FORMS
 from muster.importing.kubernetes.schema import VOLCANO_GROUP
 from muster.kubernetes._api import Object
-from muster.kubernetes._cache import Cache, Held, HeldNode, NodeEntry, PodEntry
-from muster.kubernetes._objects import HOSTNAME, Pod, Surroundings
-from muster_core.decisions import Kind, Reason
-from muster_core.errors import ConfigError, RefusedError
-from muster_core.events import (
-    AddGang,
-    AddNode,
-    AddPriorityClass,
-    Apply,
-    Configure,
-    Delete,
-    Event,
-    Manifest,
-    ObjectKind,
-    ObjectName,
-    RemoveAsk,
-    RemoveNode,
-    UpdateNode,
-)
+from muster.kubernetes._cache import Cache
+from muster.kubernetes._cache import Held
+from muster.kubernetes._cache import HeldNode
+from muster.kubernetes._cache import NodeEntry
+from muster.kubernetes._cache import PodEntry
+from muster.kubernetes._objects import HOSTNAME
+from muster.kubernetes._objects import Pod
+from muster.kubernetes._objects import Surroundings
+from muster_core.decisions import Kind
+from muster_core.decisions import Reason
+from muster_core.errors import ConfigError
+from muster_core.errors import RefusedError
+from muster_core.events import AddGang
+from muster_core.events import AddNode
+from muster_core.events import AddPriorityClass
+from muster_core.events import Apply
+from muster_core.events import Configure
+from muster_core.events import Delete
+from muster_core.events import Event
+from muster_core.events import Manifest
+from muster_core.events import ObjectKind
+from muster_core.events import ObjectName
+from muster_core.events import RemoveAsk
+from muster_core.events import RemoveNode
+from muster_core.events import UpdateNode
 from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from muster_core.values.event_fields import is_users_class
+from typing import Any
+from typing import Final
+from typing import TYPE_CHECKING
+from typing import cast
+from typing import final
+import logging
+import trio
 
 if TYPE_CHECKING:
     from muster._runtime.requests import Examined
@@ -53,6 +62,8 @@ _PENDING_AGAIN: Final = frozenset({Reason.BIND_FAILED, Reason.GANG_ROLLBACK})
 
 RETRY_S: Final = 300.0
 """How often pods that the scheduler has refused are let in again, in seconds."""
+
+_FEW_GANGS: Final = 100
 
 _log: Final = logging.getLogger(__name__)
 
@@ -82,6 +93,7 @@ class Intake:
         self._heads: dict[str, Change] = {}
         #: What pods have said of gangs that are not their own.
         self._gangs: dict[str, GangFields] = {}
+        self._most_gangs = _FEW_GANGS
         #: The gangs of the PodGroups that there are, until a scheduler has them.
         self._groups: set[str] = set()
         #: Which pods are to be looked at again, whatever has become of themselves.
@@ -185,7 +197,7 @@ class Intake:
 
     # POD-26
     async def adopt(self, scheduler: Scheduler) -> None:
-        """Take note of what a scheduler has from an earlier program."""
+        """Note what a scheduler has from an earlier program."""
         self._is_followed = True
         found: list[Examined] = []
         await scheduler.examine(found.append)
@@ -270,7 +282,7 @@ class Intake:
                     self._cache.mark_pod(now.pod.identity.uid)
 
     async def _find_ended(self, scheduler: Scheduler) -> None:
-        """Let pods in again whose asks have ended though their cluster has not said so."""
+        """Let pods in again whose asks somebody has removed beside the cluster."""
         pending = [one for one in self._cache.pods.values() if one.held is Held.PENDING]
         found: list[Examined] = []
         await scheduler.examine(found.append)
@@ -284,7 +296,7 @@ class Intake:
                 self._cache.mark_pod(entry.pod.identity.uid)
 
     def _changes(self) -> Iterator[Change]:
-        """Yield the events of one batch: what all else stands on comes first."""
+        """Yield the events of one batch: what others depend on comes first."""
         cache = self._cache
         again, self._again = self._again, set()
         if again:
@@ -301,6 +313,7 @@ class Intake:
         entries = [cache.pods[uid] for uid in pods if uid in cache.pods]
         for entry in entries:
             yield from self._removal(entry)
+        yield from self._left_gangs()
         entries.sort(key=lambda one: (one.pod.node is None, one.pod.rank()))
         for entry in entries:
             yield from self._addition(entry)
@@ -372,6 +385,17 @@ class Intake:
         if wanted is Held.PENDING and request is not None and self.surroundings.missing(request):
             return Held.NOTHING
         return wanted
+
+    def _left_gangs(self) -> Iterator[Change]:
+        """Yield what removes gangs that no pod names any more: each application brings its own."""
+        if len(self._gangs) <= self._most_gangs:
+            return
+        requests = [one.pod.request for one in self._cache.pods.values()]
+        named = {gang for one in requests if one is not None for gang in one.gangs}
+        for gang in self._gangs.keys() - named - self._cache.by_gang.keys() - self._groups:
+            del self._gangs[gang]
+            yield _delete(ObjectKind.POD_GROUP, gang), partial(_warn, f"gang {gang}")
+        self._most_gangs = 2 * len(self._gangs) + _FEW_GANGS
 
     def _addition(self, entry: PodEntry) -> Iterator[Change]:
         """Yield the event that lets a pod in, if the scheduler should have it and does not."""

@@ -175,7 +175,7 @@ class Reflector:
                 raise ApiError(int(one.get("code") or 0), reason, message, None)
             self._version = _version(one)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            msg = f"the watch has told what is no event: {error}"
+            msg = f"the watch has sent something that is no event: {error}"
             raise SilenceError(msg) from None
         if kind == "DELETED":
             old = self.known.pop(_uid(one), None)

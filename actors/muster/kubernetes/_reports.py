@@ -369,7 +369,7 @@ class Reports:
             self._refused.add((what, status))
             _log.log(logging.DEBUG if is_usual else logging.WARNING, "%s: %s", what, error)
             return False
-        _log.debug("told later: %s", error)
+        _log.debug("to be written later: %s", error)
         if isinstance(job, _Series):
             _put(self._events, job, _MOST_EVENTS)
         elif self._current is job:
@@ -409,7 +409,7 @@ def _difference(found: Object, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _transition(old: Object, new: Object) -> Object:
-    """Return what is to be written of a condition; nothing if it is so already."""
+    """Return what is to be written of a condition; nothing if it is the same already."""
     if all((old.get(name) or "") == text for name, text in new.items()):
         return {}
     is_same = old.get("status") == new["status"]
