@@ -134,7 +134,13 @@ async def test_many_are_bound_at_once_but_not_too_many(
         await outside.add_pod(pod_of(name, cpu="100m"))
     async with world_of(plane, url=proxy.url, options=BindOptions(concurrency=2)) as world:
         await world.wait_for_places(**dict.fromkeys(names, "n1"))
-        assert world.cluster.counts()["bindings"] == 10
+
+        async def are_counted() -> bool:
+            await trio.lowlevel.checkpoint()
+            return world.cluster.counts()["bindings"] == 10
+
+        # The last of their answers may be on its way.
+        await wait_for(are_counted, "the bindings are counted")
 
 
 # -- room that is not free yet --------------------------------------------------------------------
@@ -287,7 +293,12 @@ async def test_the_api_server_goes_away_and_comes_back(
         proxy.cut_all(for_ever=False)
         await world.wait_for_places(b="n1")
         await world.wait_for_bound(b="n1")
-        assert world.cluster.silent_since is None
+
+        async def is_heard() -> bool:
+            await trio.lowlevel.checkpoint()
+            return world.cluster.silent_since is None
+
+        await wait_for(is_heard, "all watches go on")
 
 
 # -- a restart ------------------------------------------------------------------------------------
