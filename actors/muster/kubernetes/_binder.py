@@ -26,6 +26,7 @@ from muster_core.decisions import Reason
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation
 
+
 _LEAST_S: Final = 0.2
 _MOST_S: Final = 5.0
 _BUDGET_S: Final = 5.0
@@ -75,6 +76,7 @@ class KubernetesBinder:
         self._ready = ready
         self._nursery = nursery
         self._at_once = trio.CapacityLimiter(options.concurrency)
+        reports.is_busy = lambda: self._at_once.statistics().tasks_waiting > 0
         #: How many bindings the server has carried out, and how many pods were evicted.
         self.bindings = self.evictions = 0
 

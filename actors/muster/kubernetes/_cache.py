@@ -169,7 +169,10 @@ class Cache:
         dirty_pods: Pods of which the scheduler may have something else than it should.
         dirty_nodes: Nodes, likewise.
         dirty_gangs: Gangs of which a pod has changed.
+        untold: Pods of which it may have to be said why they are not bound, the next one first.
         dirtied: Where the task waits that mends this.
+        hurried: Where it waits for more, if what is dirty has time.
+        has_time: Whether what is dirty has time: only labels of nodes have changed.
     """
 
     def __init__(self) -> None:
@@ -181,21 +184,33 @@ class Cache:
         self.dirty_pods: dict[str, None] = {}
         self.dirty_nodes: dict[str, None] = {}
         self.dirty_gangs: set[str] = set()
+        self.untold: Final[dict[str, None]] = {}
         self.dirtied: Final = trio.lowlevel.ParkingLot()
+        self.hurried: Final = trio.lowlevel.ParkingLot()
+        self.has_time = True
 
     def node_of(self, name: str) -> NodeEntry:
         """Return the entry of a node, which may not be in the cluster."""
-        return self.nodes.setdefault(name, NodeEntry(name))
+        entry = self.nodes.get(name)
+        if entry is None:
+            entry = self.nodes[name] = NodeEntry(name)
+        return entry
 
     def mark_pod(self, uid: str) -> None:
         """Let a pod be looked at again."""
         self.dirty_pods[uid] = None
-        self.dirtied.unpark_all()
+        self.hurry()
 
     def mark_node(self, name: str) -> None:
         """Let a node be looked at again."""
         self.dirty_nodes[name] = None
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Let what has changed be mended at once."""
+        self.has_time = False
         self.dirtied.unpark_all()
+        self.hurried.unpark_all()
 
     # Pods
 
@@ -235,8 +250,13 @@ class Cache:
         self.put(entry, None if entry.is_over else pod.node or entry.place)
         entry.changed.unpark_all()
         self.mark_pod(pod.identity.uid)
+        self._note_untold(entry)
         if pod.request is not None and pod.request.ask.gang is not None:
             self.dirty_gangs.add(pod.request.ask.gang)
+
+    def _note_untold(self, entry: PodEntry) -> None:
+        if entry.pod.is_ours and entry.pod.node is None and not entry.is_over:
+            self.untold.setdefault(entry.pod.identity.uid)
 
     def put(self, entry: PodEntry, place: str | None) -> None:
         """Count the room of a pod on a node, or nowhere any more."""
@@ -270,6 +290,7 @@ class Cache:
     def set_held(self, entry: PodEntry, held: Held) -> None:
         """Take note of what the scheduler has of a pod."""
         was, entry.held = entry.held, held
+        self._note_untold(entry)
         if held is not Held.NOTHING:
             entry.refusal = ""
             request = entry.pod.request
@@ -307,7 +328,11 @@ class Cache:
     def note_node(self, node: Node) -> None:
         """Take what was seen of a node."""
         entry = self.node_of(node.name)
-        entry.node = node
+        old, entry.node = entry.node, node
+        if old is not None and old.offers == node.offers:
+            self.dirty_nodes[node.name] = None
+            self.dirtied.unpark_all()
+            return
         entry.changed.unpark_all()
         self.mark_node(node.name)
 

@@ -5,28 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Never, cast, final
 
 import trio
 
 from muster._bind_options import SCHEDULER_NAME, BindOptions
-from muster.kubernetes._access import (
-    Access,
-    in_cluster,
-    kubeconfig_files,
-    read_kubeconfig,
-)
+from muster.kubernetes._access import Access, in_cluster, kubeconfig_files, read_kubeconfig
 from muster.kubernetes._api import Api, Object, Resource
 from muster.kubernetes._binder import KubernetesBinder
 from muster.kubernetes._cache import Cache, Held, PodEntry
 from muster.kubernetes._intake import Intake
-from muster.kubernetes._objects import (
-    claimed_volume,
-    read_node,
-    read_pod,
-    volume_affinity,
-)
+from muster.kubernetes._objects import claimed_volume, read_node, read_pod, volume_affinity
 from muster.kubernetes._pod_groups import POD_GROUPS, VOLCANO_POD_GROUPS, MemberCounts
 from muster.kubernetes._reflector import Change, Reflector
 from muster.kubernetes._reports import PODS, Reports
@@ -34,6 +25,7 @@ from muster.kubernetes._reports import PODS, Reports
 if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
     from muster_core.reasons import Explanation
+
 
 NODES: Final = Resource("v1", "nodes")
 CLASSES: Final = Resource("scheduling.k8s.io/v1", "priorityclasses")
@@ -44,6 +36,8 @@ GROUPS: Final = (POD_GROUPS, VOLCANO_POD_GROUPS)
 _CONFIG_KEY: Final = "queues.yaml"
 _TELL_S: Final = 0.5
 _AT_ONCE: Final = 20
+_REST: Final = 9
+"""So many times as long as it takes to say why a pod waits, nothing is said."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -201,18 +195,19 @@ class Cluster:
     async def _tell(self, scheduler: Scheduler) -> None:
         """Say of pods that are not bound why, a few at a time, the oldest words first."""
         await self._ready.wait()
-        waiting: dict[str, None] = {}
+        untold = self._cache.untold
         while True:
             await trio.sleep(_TELL_S)
             self._tell_of_groups()
-            pending = [uid for uid, one in self._cache.pods.items() if _may_be_told(one)]
-            waiting = {uid: None for uid in waiting if uid in set(pending)} | dict.fromkeys(pending)
-            for uid in list(waiting)[: round(_AT_ONCE * _TELL_S)]:
-                waiting.pop(uid)
+            for uid in list(islice(untold, round(_AT_ONCE * _TELL_S))):
+                untold.pop(uid)
                 entry = self._cache.pods.get(uid)
-                if entry is not None:
+                if entry is not None and _may_be_told(entry):
+                    began = trio.current_time()
                     await self._tell_one(scheduler, entry)
-                    waiting[uid] = None
+                    untold[uid] = None
+                    # To say why it waits can mean to look at thousands of nodes.
+                    await trio.sleep((trio.current_time() - began) * _REST)
 
     def _tell_of_groups(self) -> None:
         """Say how it stands with the PodGroups of which a pod has changed."""

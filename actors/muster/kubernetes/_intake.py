@@ -47,8 +47,12 @@ if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
     from muster_core.owners.asks import Ask
 
+
 RETRY_S: Final = 300.0
 """How often pods that the scheduler has refused are let in again, in seconds."""
+
+LABELS_S: Final = 0.1
+"""How long changes of labels alone may wait for more of them, in seconds."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -164,7 +168,7 @@ class Intake:
     def _head(self, name: str, event: Event, done: Done | None = None) -> None:
         self._heads.pop(name, None)
         self._heads[name] = (event, done or partial(_warn, name))
-        self._cache.dirtied.unpark_all()
+        self._cache.hurry()
 
     def _look_at_unsupported(self) -> None:
         for uid, entry in self._cache.pods.items():
@@ -227,6 +231,10 @@ class Intake:
             ready: Set when all that there was is in.
         """
         while True:
+            if self._cache.has_time:
+                with trio.move_on_after(LABELS_S):
+                    await self._cache.hurried.park()
+            self._cache.has_time = True
             changes = list(self._changes())
             if changes:
                 refusals = await scheduler.submit_many([event for event, _ in changes])
