@@ -107,7 +107,6 @@ class Cluster:
         async def deliver(changes: list[Change]) -> None:
             for change in changes:
                 take(change)
-            await trio.lowlevel.checkpoint()
 
         return deliver
 
