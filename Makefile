@@ -104,6 +104,13 @@ SECONDS ?= 600
 storm: $(VENV)/.test $(BUILT) ## Let Jobs come to a cluster of Kubernetes while all of it is killed, and check the books
 	@$(PY) -m tests.kubernetes.storm --seconds $(SECONDS) --seed $(SEED)
 
+# make replicas KILLS=5
+KILLS ?= 50
+
+.PHONY: replicas
+replicas: $(VENV)/.test $(BUILT) ## Kill who decides of two replicas of Muster on Kubernetes, again and again, and check the books
+	@$(PY) -m tests.kubernetes.replicas --kills $(KILLS)
+
 .PHONY: coverage
 coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reaches
 	@$(PY) -m coverage erase

@@ -20,6 +20,7 @@ from benchmarks.child import Measured
 from benchmarks.figures import Figure, with_unit
 from benchmarks.workloads import WORKLOADS
 from tests.engines.cluster import why_not
+from tests.kubernetes import cluster as kubernetes_cluster
 
 LB: Final = "× LB"
 CORE: Final = "× core"
@@ -119,6 +120,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _service("serve", "what muster serve bears on one core, with its clients on another"),
         _service("page", "how long a page of muster serve takes, of a large cluster"),
         _ray(),
+        _kubernetes(),
         _module("philly", "replaying two clusters of the Philly trace"),
         _whole_trace(trace),
         _imports(),
@@ -300,6 +302,14 @@ def _ray() -> Part:
     about = "running asks on Ray, beside plain Ray"
     figures = partial(_as_they_are, "ray")
     return Part("ray", about, (contender,), figures, most=1, is_long=True, missing=why_not())
+
+
+def _kubernetes() -> Part:
+    contender = Contender("kubernetes", "benchmarks.kubernetes:measure")
+    about = "scheduling a cluster of Kubernetes, beside a loop that only binds"
+    figures = partial(_as_they_are, "kubernetes")
+    missing = kubernetes_cluster.why_not()
+    return Part("kubernetes", about, (contender,), figures, most=1, is_long=True, missing=missing)
 
 
 def _imports() -> Part:

@@ -67,6 +67,7 @@ class ControlPlane:
     Attributes:
         folder: A folder for files; removed at the end.
         url: The URL of the API server.
+        etcd_url: The URL of etcd.
         authority: The file with the certificate that it is known by.
     """
 
@@ -75,6 +76,7 @@ class ControlPlane:
         self.authority = folder / "certificates" / "apiserver.crt"
         self._ports = dict(zip(("etcd", "peers", "server"), _free_ports(3), strict=True))
         self.url = f"https://127.0.0.1:{self._ports['server']}"
+        self.etcd_url = f"http://127.0.0.1:{self._ports['etcd']}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         # A process ends with the thread that has started it: not one that ends when it is idle.
         self._thread = ThreadPoolExecutor(1)
@@ -85,7 +87,7 @@ class ControlPlane:
 
     def start_etcd(self) -> None:
         """Start etcd, which keeps what it had."""
-        url, peers = (f"http://127.0.0.1:{self._ports[one]}" for one in ("etcd", "peers"))
+        url, peers = self.etcd_url, f"http://127.0.0.1:{self._ports['peers']}"
         options = {
             "data-dir": self.folder / "etcd",
             "listen-client-urls": url,
@@ -100,7 +102,7 @@ class ControlPlane:
         """Start the API server, and wait until it is ready."""
         accounts = self.folder / "accounts.key"
         options = {
-            "etcd-servers": f"http://127.0.0.1:{self._ports['etcd']}",
+            "etcd-servers": self.etcd_url,
             "secure-port": self._ports["server"],
             "bind-address": "127.0.0.1",
             "advertise-address": "127.0.0.1",

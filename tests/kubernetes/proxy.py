@@ -98,6 +98,7 @@ class Proxy:
     Attributes:
         url: Where it listens.
         requests: The requests so far, such as ``GET /api/v1/pods?watch=1``.
+        came_s: When each of them came, in seconds of the clock of trio.
         upstream: The client of the server.
         chance: Faults by chance, for requests that meet no other; None for none.
         faults: How many faults of each kind there were.
@@ -106,6 +107,7 @@ class Proxy:
     def __init__(self, plane: ControlPlane, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.requests: list[str] = []
+        self.came_s: list[float] = []
         self.chance: Chance | None = None
         self.faults = Counter[str]()
         self.upstream = httpx.AsyncClient(
@@ -157,6 +159,7 @@ class Proxy:
                 body += bytes(part.data)
             line = f"{request.method.decode()} {request.target.decode()}"
             self.requests.append(line)
+            self.came_s.append(trio.current_time())
             fault = self._fault(line)
             if isinstance(fault, Answer):
                 content = json.dumps(dict(fault.body)).encode() + b"\n"

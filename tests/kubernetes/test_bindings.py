@@ -135,11 +135,12 @@ async def test_many_are_bound_at_once_but_not_too_many(
     async with world_of(plane, url=proxy.url, options=BindOptions(concurrency=2)) as world:
         await world.wait_for_places(**dict.fromkeys(names, "n1"))
 
-        async def are_counted() -> bool:  # The watch may be faster than the last answer.
+        async def are_counted() -> bool:
             await trio.lowlevel.checkpoint()
             return world.cluster.counts()["bindings"] == 10
 
-        await wait_for(are_counted)
+        # The last of their answers may be on its way.
+        await wait_for(are_counted, "the bindings are counted")
 
 
 # -- room that is not free yet --------------------------------------------------------------------
@@ -293,10 +294,11 @@ async def test_the_api_server_goes_away_and_comes_back(
         await world.wait_for_places(b="n1")
         await world.wait_for_bound(b="n1")
 
-        async def is_heard() -> bool:  # Each kind of objects is asked for again by itself.
-            return not await is_silent()
+        async def is_heard() -> bool:
+            await trio.lowlevel.checkpoint()
+            return world.cluster.silent_since is None
 
-        await wait_for(is_heard)
+        await wait_for(is_heard, "all watches go on")
 
 
 # -- a restart ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, cast, final
@@ -191,8 +191,14 @@ class Api:
         """Delete an object, and return the answer; raises as :meth:`get`."""
         return await self._ask("DELETE", path, body)
 
-    async def list_all(self, resource: Resource) -> Listing:
+    async def list_all(
+        self, resource: Resource, shorten: Callable[[Object], Object] = lambda whole: whole
+    ) -> Listing:
         """Return all objects of a kind, read page by page as of one moment.
+
+        Args:
+            resource: The kind.
+            shorten: Returns what is to be kept of an object; the rest of a page is dropped.
 
         Raises:
             ApiError: If the server refuses it; 410 if it took too long to read the pages.
@@ -202,7 +208,7 @@ class Api:
         parameters = {**resource.parameters, "limit": PAGE}
         while True:
             page = await self.get(resource.path(None, resource.namespace), **parameters)
-            objects += page.get("items") or ()
+            objects += map(shorten, page.get("items") or ())
             metadata = cast("Mapping[str, str]", page.get("metadata") or {})
             if "resourceVersion" not in metadata:
                 msg = "the answer of the API server is no list"

@@ -76,6 +76,7 @@ class KubernetesBinder:
         self._ready = ready
         self._nursery = nursery
         self._at_once = trio.CapacityLimiter(options.concurrency)
+        reports.is_busy = lambda: self._at_once.statistics().tasks_waiting > 0
         #: How many bindings the server has carried out, and how many pods were evicted.
         self.bindings = self.evictions = 0
 

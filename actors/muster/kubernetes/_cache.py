@@ -6,22 +6,17 @@ change it between two checkpoints; nobody else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from muster.kubernetes._objects import Node
-from muster.kubernetes._objects import PORT
-from muster.kubernetes._objects import Pod
-from muster.kubernetes._objects import PodRequest
-from muster_core.values.affinity import Taint
-from muster_core.values.devices import without_devices
-from muster_core.values.resources import MAX_QUANTITY
-from typing import Final
-from typing import TypeVar
-from typing import final
+from typing import Final, TypeVar, final
+
 import attrs
 import trio
 
+from muster.kubernetes._objects import PORT, Node, Pod, PodRequest
+from muster_core.values.affinity import Taint
+from muster_core.values.devices import without_devices
+from muster_core.values.resources import MAX_QUANTITY
 
 K = TypeVar("K")
 
@@ -194,7 +189,10 @@ class Cache:
         dirty_pods: Pods of which the scheduler may have something else than it should.
         dirty_nodes: Nodes, likewise.
         dirty_gangs: Gangs of which a pod has changed.
+        untold: Pods of which it may have to be said why they are not bound, the next one first.
         dirtied: Where the task waits that mends this.
+        hurried: Where it waits for more, if what is dirty has time.
+        has_time: Whether what is dirty has time: only labels of nodes have changed.
     """
 
     def __init__(self) -> None:
@@ -207,21 +205,33 @@ class Cache:
         self.dirty_pods: dict[str, None] = {}
         self.dirty_nodes: dict[str, None] = {}
         self.dirty_gangs: set[str] = set()
+        self.untold: Final[dict[str, None]] = {}
         self.dirtied: Final = trio.lowlevel.ParkingLot()
+        self.hurried: Final = trio.lowlevel.ParkingLot()
+        self.has_time = True
 
     def node_of(self, name: str) -> NodeEntry:
         """Return the entry of a node, which may not be in the cluster."""
-        return self.nodes.setdefault(name, NodeEntry(name))
+        entry = self.nodes.get(name)
+        if entry is None:
+            entry = self.nodes[name] = NodeEntry(name)
+        return entry
 
     def mark_pod(self, uid: str) -> None:
         """Mark a pod as one to look at again."""
         self.dirty_pods[uid] = None
-        self.dirtied.unpark_all()
+        self.hurry()
 
     def mark_node(self, name: str) -> None:
         """Mark a node as one to look at again."""
         self.dirty_nodes[name] = None
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Let what has changed be mended at once."""
+        self.has_time = False
         self.dirtied.unpark_all()
+        self.hurried.unpark_all()
 
     # Pods
 
@@ -265,8 +275,13 @@ class Cache:
         self.put(entry, None if entry.is_over else pod.node or entry.place)
         entry.changed.unpark_all()
         self.mark_pod(pod.identity.uid)
+        self._note_untold(entry)
         if pod.request is not None and pod.request.ask.gang is not None:
             self.dirty_gangs.add(pod.request.ask.gang)
+
+    def _note_untold(self, entry: PodEntry) -> None:
+        if entry.pod.is_ours and entry.pod.node is None and not entry.is_over:
+            self.untold.setdefault(entry.pod.identity.uid)
 
     def put(self, entry: PodEntry, place: str | None) -> None:
         """Count the room of a pod on a node, or on none any more."""
@@ -312,6 +327,7 @@ class Cache:
             name: The names of its ask, if it is a new one: what the pod says may change later.
         """
         was, entry.held = entry.held, held
+        self._note_untold(entry)
         if held is not Held.NOTHING:
             entry.refusal = ""
             if name is not None:
@@ -342,7 +358,11 @@ class Cache:
     def note_node(self, node: Node) -> None:
         """Take a node as it was seen last."""
         entry = self.node_of(node.name)
-        entry.node = node
+        old, entry.node = entry.node, node
+        if old is not None and old.offers == node.offers:
+            self.dirty_nodes[node.name] = None
+            self.dirtied.unpark_all()
+            return
         entry.wake()
         self.mark_node(node.name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Never, cast, final
 
@@ -36,6 +37,8 @@ GROUPS: Final = (POD_GROUPS, VOLCANO_POD_GROUPS)
 _CONFIG_KEY: Final = "queues.yaml"
 _TELL_S: Final = 0.5
 _AT_ONCE: Final = 20
+_REST: Final = 9
+"""So many times as long as it takes to say why a pod waits, nothing is said."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -105,7 +108,6 @@ class Cluster:
         async def deliver(changes: list[Change]) -> None:
             for change in changes:
                 take(change)
-            await trio.lowlevel.checkpoint()
 
         return deliver
 
@@ -198,19 +200,19 @@ class Cluster:
     async def _tell(self, scheduler: Scheduler) -> None:
         """Say of pods that are not bound why, a few at a time, the oldest words first."""
         await self._ready.wait()
-        waiting: dict[str, None] = {}
+        untold = self._cache.untold
         while True:
             await trio.sleep(_TELL_S)
             self._tell_of_groups()
-            pending = [uid for uid, one in self._cache.pods.items() if _may_be_told(one)]
-            now = dict.fromkeys(pending)
-            waiting = {uid: None for uid in waiting if uid in now} | now
-            for uid in list(waiting)[: round(_AT_ONCE * _TELL_S)]:
-                waiting.pop(uid)
+            for uid in list(islice(untold, round(_AT_ONCE * _TELL_S))):
+                untold.pop(uid)
                 entry = self._cache.pods.get(uid)
-                if entry is not None:
+                if entry is not None and _may_be_told(entry):
+                    began = trio.current_time()
                     await self._tell_one(scheduler, entry)
-                    waiting[uid] = None
+                    untold[uid] = None
+                    # To say why it waits can mean to look at thousands of nodes.
+                    await trio.sleep((trio.current_time() - began) * _REST)
 
     def _tell_of_groups(self) -> None:
         """Say how it stands with the PodGroups of which a pod has changed."""

@@ -7,50 +7,41 @@ left in the store, and what was lost with a node.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast, final
+
+import trio
+
 from muster._pod_identity import PodIdentity
 from muster.config_files import parse_configuration
 from muster.feeds._kinds import FieldError
 from muster.feeds._manifests import FORMS
 from muster.importing.kubernetes.schema import VOLCANO_GROUP
 from muster.kubernetes._api import Object
-from muster.kubernetes._cache import Cache
-from muster.kubernetes._cache import Held
-from muster.kubernetes._cache import HeldNode
-from muster.kubernetes._cache import NodeEntry
-from muster.kubernetes._cache import PodEntry
-from muster.kubernetes._objects import HOSTNAME
-from muster.kubernetes._objects import Pod
-from muster.kubernetes._objects import Surroundings
-from muster_core.decisions import Kind
-from muster_core.decisions import Reason
-from muster_core.errors import ConfigError
-from muster_core.errors import RefusedError
-from muster_core.events import AddGang
-from muster_core.events import AddNode
-from muster_core.events import AddPriorityClass
-from muster_core.events import Apply
-from muster_core.events import Configure
-from muster_core.events import Delete
-from muster_core.events import Event
-from muster_core.events import Manifest
-from muster_core.events import ObjectKind
-from muster_core.events import ObjectName
-from muster_core.events import RemoveAsk
-from muster_core.events import RemoveNode
-from muster_core.events import UpdateNode
+from muster.kubernetes._cache import Cache, Held, HeldNode, NodeEntry, PodEntry
+from muster.kubernetes._objects import HOSTNAME, Pod, Surroundings
+from muster_core.decisions import Kind, Reason
+from muster_core.errors import ConfigError, RefusedError
+from muster_core.events import (
+    AddGang,
+    AddNode,
+    AddPriorityClass,
+    Apply,
+    Configure,
+    Delete,
+    Event,
+    Manifest,
+    ObjectKind,
+    ObjectName,
+    RemoveAsk,
+    RemoveNode,
+    UpdateNode,
+)
 from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from muster_core.values.event_fields import is_users_class
-from typing import Any
-from typing import Final
-from typing import TYPE_CHECKING
-from typing import cast
-from typing import final
-import logging
-import trio
 
 if TYPE_CHECKING:
     from muster._runtime.requests import Examined
@@ -64,6 +55,9 @@ RETRY_S: Final = 300.0
 """How often pods that the scheduler has refused are let in again, in seconds."""
 
 _FEW_GANGS: Final = 100
+
+LABELS_S: Final = 0.1
+"""How long changes of labels alone may wait for more of them, in seconds."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -186,7 +180,7 @@ class Intake:
         if isinstance(event, Delete) and not self._is_followed:
             return  # No scheduler has it yet.
         self._heads[name] = (event, done or partial(_warn, name))
-        self._cache.dirtied.unpark_all()
+        self._cache.hurry()
 
     def _look_again(self, concerns: Callable[[PodEntry], bool]) -> None:
         """Let the pods be looked at that a change concerns: once, however often it comes."""
@@ -247,6 +241,10 @@ class Intake:
         """
         retry_at = trio.current_time() + RETRY_S
         while True:
+            if self._cache.has_time:
+                with trio.move_on_after(LABELS_S):
+                    await self._cache.hurried.park()
+            self._cache.has_time = True
             changes = list(self._changes())
             if changes:
                 refusals = await scheduler.submit_many([event for event, _ in changes])

@@ -83,8 +83,9 @@ class Lease:
             _log.warning("%s has lost the lease %s/%s", self._holder, self._namespace, self._name)
 
     async def _acquire(self) -> None:
-        while not await self._try(HELD_S):  # noqa: ASYNC110 - it is asked for again and again
-            await trio.sleep(RENEWED_S)
+        while not await self._try(HELD_S):
+            left_s = self._until - trio.current_time()
+            await trio.sleep(left_s if 0 < left_s < RENEWED_S else RENEWED_S)
 
     async def _work(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Work while the Lease is renewed; return whether the work is done."""
@@ -124,7 +125,7 @@ class Lease:
             wanted = self._written(found, seconds, self._holder if holder is None else holder)
             if found is None:
                 taken = await self._api.create(LEASES.path(None, self._namespace), wanted)
-            elif self._is_free(found):
+            elif self._is_free():
                 taken = await self._api.replace(self._path, wanted)
             else:
                 return False
@@ -149,10 +150,14 @@ class Lease:
             self._seen, self._since = found, trio.current_time()
         self.seen_holder = str(_spec(found).get("holderIdentity") or "")
 
-    def _is_free(self, found: Object) -> bool:
-        held_s = float(_spec(found).get("leaseDurationSeconds") or HELD_S)
-        is_over = trio.current_time() >= self._since + held_s
-        return self.seen_holder in {"", self._holder} or is_over
+    @property
+    def _until(self) -> float:
+        """Until when it holds, if nobody renews it, by trio's clock."""
+        spec = {} if self._seen is None else _spec(self._seen)
+        return self._since + float(spec.get("leaseDurationSeconds") or HELD_S)
+
+    def _is_free(self) -> bool:
+        return self.seen_holder in {"", self._holder} or trio.current_time() >= self._until
 
     def _written(self, found: Object | None, seconds: int, holder: str) -> Object:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

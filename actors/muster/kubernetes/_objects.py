@@ -16,7 +16,7 @@ from muster._pod_identity import PodIdentity
 from muster.feeds._kinds import FieldError
 from muster.importing.kubernetes.nodes import PODS
 from muster.importing.kubernetes.pods import BAD_GANG, BAD_USER, PodLabels, labels_of, requests_of
-from muster.importing.kubernetes.schema import CLAIM, NODE, POD, ROOM, VOLUME, Amounts
+from muster.importing.kubernetes.schema import CLAIM, POD, PRESENT_NODE, ROOM, VOLUME, Amounts
 from muster.importing.queues import name_of
 from muster.kubernetes._api import Object
 from muster_core.decisions import MICROSECONDS
@@ -392,13 +392,18 @@ class Node:
     taints: tuple[Taint, ...]
     problem: str = ""
 
+    @property
+    def offers(self) -> tuple[object, ...]:
+        """What of it can give pods room, or take it; all but its labels."""
+        return self.schedulable, self.capacity, self.taints, self.problem
+
 
 # POD-18
 def read_node(written: Object) -> Node:
     """Return a node; one that cannot be read has nothing, and is closed."""
     name = str(cast("Mapping[str, Any]", written.get("metadata") or {}).get("name"))
     try:
-        values = NODE.parse(cast("Any", written))
+        values = PRESENT_NODE.parse(cast("Any", written))
     except FieldError as error:
         return Node(name, _NONE, {HOSTNAME: name}, False, (), _told(error))
     is_ready = any(

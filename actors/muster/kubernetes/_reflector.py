@@ -105,7 +105,7 @@ class Reflector:
         if self._version is not None:
             return
         try:
-            listing = await self._api.list_all(self._resource)
+            listing = await self._api.list_all(self._resource, self._shortened)
         except ApiError as error:
             if error.status != _NOT_FOUND or not self._optional:
                 raise
@@ -157,14 +157,21 @@ class Reflector:
         await trio.sleep(rest)
 
     def _difference(self, objects: list[Object]) -> Iterator[Change]:
-        """Take a whole list, and yield what is different from what was known."""
+        """Take a whole list, as it is kept, and yield what is different from what was known."""
         listed = {_uid(one): one for one in objects}
         for uid in [uid for uid in self.known if uid not in listed]:
             yield Change(self._resource, self.known.pop(uid), None)
         for uid, one in listed.items():
             old = self.known.get(uid)
-            if old is None or _version(old) != _version(one):
-                yield self._keep(uid, one)
+            if old is not one:
+                self.known[uid] = one
+                yield Change(self._resource, old, one)
+
+    def _shortened(self, one: Object) -> Object:
+        """Return what is kept of an object; what is known, if that is of the same version."""
+        old = self.known.get(_uid(one))
+        is_same = old is not None and _version(old) == _version(one)
+        return old if old is not None and is_same else self._shorten(one)
 
     def _changes(self, event: Object) -> Iterator[Change]:
         """Take an event of the watch, and yield what has changed."""

@@ -12,7 +12,7 @@ import logging
 import re
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import inf
 from typing import Any, Final, Literal, assert_never, cast, final
@@ -29,6 +29,9 @@ PODS: Final = Resource("v1", "pods")
 
 RATE: Final = 20
 """How many times a second something is written, at most."""
+
+_BUSY: Final = 5
+"""So many times less often while bindings wait for each other."""
 
 REST_S: Final = 10.0
 """How long the status of an object rests after it was written, in seconds."""
@@ -135,6 +138,8 @@ class Reports:
         self._whole: set[Resource] = set()
         self._lacks: set[tuple[Resource, str]] = set()
         self._refused: set[tuple[str, int]] = set()
+        #: Whether something else is more urgent now.
+        self.is_busy: Callable[[], bool] = lambda: False
 
     def pending(
         self, pod: PodIdentity, condition: Object | None, reason: str, message: str
@@ -216,7 +221,7 @@ class Reports:
         try:
             while True:
                 job = await self._next()
-                end = trio.current_time() + 1 / RATE
+                end = trio.current_time() + (_BUSY if self.is_busy() else 1) / RATE
                 try:
                     with trio.fail_after(_ANSWER_S):
                         await self._write(job)

@@ -229,23 +229,45 @@ POD: Final = ObjectSchema({
 })  # fmt: skip
 """A Pod."""
 
+_NODE_SPEC: Final = ObjectSchema({
+    "unschedulable": schema_field("closed", BOOLEAN),
+    "taints": schema_field("taints", OBJECT_TAINTS),
+})  # fmt: skip
+
+_NODE_ROOM: Final = {
+    "allocatable": schema_field("allocatable", QUANTITIES),
+    "capacity": schema_field("capacity", QUANTITIES),
+}
+
 NODE: Final = ObjectSchema({
     "metadata": ObjectSchema({
         "name": schema_field("name", NAME, required=True),
         "creationTimestamp": schema_field("created", INSTANT),
         "labels": schema_field("labels", WORDS),
     }),
-    "spec": ObjectSchema({
-        "unschedulable": schema_field("closed", BOOLEAN),
-        "taints": schema_field("taints", OBJECT_TAINTS),
-    }),
+    "spec": _NODE_SPEC,
     "status": ObjectSchema({
-        "allocatable": schema_field("allocatable", QUANTITIES),
-        "capacity": schema_field("capacity", QUANTITIES),
+        **_NODE_ROOM,
         "conditions": schema_field("conditions", list_of(_CONDITION)),
     }),
 })  # fmt: skip
 """A Node."""
+
+PRESENT_NODE: Final = ObjectSchema({
+    "metadata": ObjectSchema({
+        "name": schema_field("name", NAME, required=True),
+        "labels": schema_field("labels", WORDS),
+    }),
+    "spec": _NODE_SPEC,
+    "status": ObjectSchema({
+        **_NODE_ROOM,
+        "conditions": schema_field("conditions", list_of(ObjectSchema({
+            "type": schema_field("type", TEXT),
+            "status": schema_field("status", WORD),
+        }))),
+    }),
+})  # fmt: skip
+"""A Node without its instants: a live cluster tells of thousands of changes a minute."""
 
 CLAIM: Final = ObjectSchema({
     "spec": ObjectSchema({"volumeName": schema_field("volume", unless_empty(TEXT))}),

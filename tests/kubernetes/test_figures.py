@@ -1,0 +1,16 @@
+"""The benchmark of Kubernetes runs, at a small share of its size; at its full one: ``make bench``."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.kubernetes import CASES, measure_case
+
+
+@pytest.mark.takes_long
+@pytest.mark.parametrize("name", CASES)
+def test_it_measures(name: str) -> None:
+    figures = measure_case(name, 0.01)
+
+    assert figures != []
+    assert all(one.value > 0 for one in figures), figures
