@@ -90,6 +90,22 @@ def test_the_configuration_is_that_of_the_config_map(cluster: ControlPlane) -> N
         wait_until(lambda: node_of_pod(cluster, "b"), "b is bound")
 
 
+def test_nothing_is_decided_before_there_is_a_configuration(cluster: ControlPlane) -> None:
+    _ask(cluster, "PATCH", f"{MAPS}/queues", config_map("partitions: 7"))
+    cluster.post(PODS, pod_of("a"))
+    with serve(cluster, until_ready=False) as served:
+        served.line("the configuration is missing")
+        wait_until(lambda: "partitions" in _detail(served), "it says why it is not ready")
+        assert node_of_pod(cluster, "a") is None
+        _ask(cluster, "PATCH", f"{MAPS}/queues", config_map(queues("default")))
+        wait_until(lambda: node_of_pod(cluster, "a"), "a is bound")
+        served.line(r"\bready\b")
+
+
+def _detail(served: Served) -> str:
+    return str(served.client.get("/readyz").json().get("detail", ""))
+
+
 def test_commands_take_the_names_of_pods(cluster: ControlPlane) -> None:
     cluster.post(PODS, pod_of("a"))
     cluster.post(PODS, pod_of("big", cpu="64"))
@@ -127,9 +143,8 @@ def test_a_replica_that_waits_says_so_and_takes_over(cluster: ControlPlane) -> N
 
 
 def _waits(served: Served) -> str | None:
-    answer = served.client.get("/readyz")
-    detail = str(answer.json().get("detail", ""))
-    return detail if answer.status_code == 503 and "lease" in detail else None
+    detail = _detail(served)
+    return detail if "lease" in detail else None
 
 
 def test_what_came_from_the_cluster_is_a_feed_that_decides_the_same(

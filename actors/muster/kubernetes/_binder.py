@@ -288,6 +288,13 @@ class KubernetesBinder:
             if not is_nominated:
                 is_nominated = True
                 self._reports.nominated(entry.pod.identity, node)
+                seen = entry.pod.condition
+                self._reports.pending(
+                    entry.pod.identity,
+                    None if seen is None else seen.written(),
+                    "Unschedulable",
+                    f"it runs on {node} when others have ended there: {lacks} is not free yet",
+                )
             left_s = self._deadline(began, node) - trio.current_time()
             if left_s <= 0:
                 if entry.sent_to is not None:

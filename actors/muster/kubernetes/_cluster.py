@@ -22,6 +22,7 @@ from muster.kubernetes._objects import claimed_volume, read_node, read_pod, volu
 from muster.kubernetes._pod_groups import POD_GROUPS, VOLCANO_POD_GROUPS, MemberCounts
 from muster.kubernetes._reflector import Change, Reflector
 from muster.kubernetes._reports import PODS, Reports
+from muster_core.reasons import Code
 
 if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
@@ -90,6 +91,7 @@ class Cluster:
             ),
         ]
         if config_map is not None:
+            self._intake.lacks = f"there is no ConfigMap {config_map}"
             namespace, _, name = config_map.partition("/")
             resource = Resource("v1", "configmaps", namespace, name)
             made.append(Reflector(api, resource, self._each(self._take_config)))
@@ -162,11 +164,11 @@ class Cluster:
     def _take_config(self, change: Change) -> None:
         place = f"ConfigMap {self._config_map}"
         if change.new is None:
-            _log.error("%s is gone: the configuration stays as it is", place)
+            self._intake.note_no_configuration(f"{place} is gone")
             return
         text = cast("Mapping[str, Any]", change.new.get("data") or {}).get(_CONFIG_KEY)
         if not isinstance(text, str):
-            _log.error("%s has no %s: the configuration stays as it is", place, _CONFIG_KEY)
+            self._intake.note_no_configuration(f"{place} has no {_CONFIG_KEY}")
             return
         self._intake.take_configuration(text, place)
 
@@ -266,6 +268,11 @@ class Cluster:
     # How it stands
 
     @property
+    def waits_for(self) -> str:
+        """What has to come before anything is let in, in words; empty for nothing."""
+        return self._intake.lacks
+
+    @property
     def silent_since(self) -> float | None:
         """Since when the API server does not answer, by trio's clock; None while it does."""
         silences = [one.silent_since for one in self._reflectors if one.silent_since is not None]
@@ -306,7 +313,9 @@ def _may_be_told(entry: PodEntry) -> bool:
 
 
 def _reasons(explanation: Explanation) -> list[tuple[str, str]]:
-    return [(str(one.code), one.message) for one in explanation.reasons]
+    """Return the reasons of an ask; one that counts down would be news every time."""
+    lasting = [one for one in explanation.reasons if one.code is not Code.PREEMPTION_DELAY]
+    return [(str(one.code), one.message) for one in lasting or explanation.reasons]
 
 
 @asynccontextmanager

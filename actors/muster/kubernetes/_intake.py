@@ -22,6 +22,7 @@ from muster.importing.kubernetes.schema import VOLCANO_GROUP
 from muster.kubernetes._api import Object
 from muster.kubernetes._cache import Cache, Held, HeldNode, NodeEntry, PodEntry
 from muster.kubernetes._objects import HOSTNAME, Pod, Surroundings
+from muster_core.config import default_configuration
 from muster_core.decisions import Kind, Reason
 from muster_core.errors import ConfigError, RefusedError
 from muster_core.events import (
@@ -77,12 +78,14 @@ class Intake:
 
     Attributes:
         surroundings: What else pods depend on.
+        lacks: Why there is no configuration yet, without which nothing is let in; empty if there is.
     """
 
     def __init__(self, cache: Cache, partition: str | None = None) -> None:
         self._cache = cache
         self._partition = partition
         self.surroundings: Final = Surroundings()
+        self.lacks = ""
         #: What is to be let in before nodes and pods: the last one of each name counts.
         self._heads: dict[str, Change] = {}
         #: What pods have said of gangs that are not their own.
@@ -165,9 +168,18 @@ class Intake:
         try:
             configuration = parse_configuration(text, file=place, partition=self._partition)
         except ConfigError as error:
-            _log.error("the configuration stays as it is: %s", error)
+            self.note_no_configuration("; ".join(map(str, error.problems)))
             return
+        self.lacks = ""
         self._head("", Configure(configuration), self._note_configuration)
+
+    def note_no_configuration(self, why: str) -> None:
+        """Take note that there is no configuration that could be taken."""
+        if self.lacks:
+            self.lacks = why
+        _log.error(
+            "the configuration %s: %s", "is missing" if self.lacks else "stays as it is", why
+        )
 
     def _note_configuration(self, refusal: RefusedError | None) -> None:
         if refusal is not None:
@@ -214,9 +226,8 @@ class Intake:
                 self._adopt(name, ask, Held.PENDING)
             for held, _ in app.bound.values():
                 self._adopt(name, held.ask, Held.BOUND)
-        for gang in state.snapshot.gangs.values():
-            if gang.definition is not None and gang.name not in self._groups:
-                _log.info("the gang %s has no PodGroup any more, or never had one", gang.name)
+        if state.machine.configuration != default_configuration():
+            self.lacks = ""
 
     def _adopt(self, app: str, ask: Ask, held: Held) -> None:
         identity = PodIdentity.of(ask.work)
@@ -239,6 +250,8 @@ class Intake:
             scheduler: The scheduler.
             ready: Set when all that there was is in.
         """
+        while self.lacks:
+            await self._cache.dirtied.park()
         retry_at = trio.current_time() + RETRY_S
         while True:
             if self._cache.has_time:
@@ -275,7 +288,7 @@ class Intake:
                     continue
                 is_there = await scheduler.ask(*name).why() is not None
                 now = self._cache.holders.get(name)
-                if now is entry and now.is_pending and not is_there:
+                if now is not None and now is entry and now.is_pending and not is_there:
                     self._cache.set_held(now, Held.NOTHING)
                     self._cache.mark_pod(now.pod.identity.uid)
 

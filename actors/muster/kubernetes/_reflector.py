@@ -20,6 +20,7 @@ from muster.kubernetes._api import Api, ApiError, Object, Resource, SilenceError
 
 _LEAST_S: Final = 0.2
 _ABSENT_S: Final = 30.0
+_LONG_S: Final = 10.0
 _WATCH_S: Final = (300, 600)
 _GONE: Final = 410
 _NOT_FOUND: Final = 404
@@ -81,6 +82,8 @@ class Reflector:
         self._optional = optional
         self._version: str | None = None
         self._failures = 0
+        #: Since when the present watch has been open, by trio's clock.
+        self._watching_since: float | None = None
         self.known: dict[str, Object] = {}
         self.silent_since: float | None = None
         self.trouble = ""
@@ -120,7 +123,8 @@ class Reflector:
         seconds = random.randint(*_WATCH_S)
         began = trio.current_time()
         async with self._api.watch(self._resource, version, seconds) as batches:
-            self.silent_since = None
+            self.silent_since, self.trouble = None, ""
+            self._watching_since = trio.current_time()
             async for events in batches:
                 await self._take(events)
         if trio.current_time() - began < _LEAST_S:
@@ -143,7 +147,12 @@ class Reflector:
 
     async def _wait(self, error: ApiError | SilenceError | AccessError) -> None:
         """Wait before the next attempt: longer each time, but not before the first new list."""
-        if not self.trouble:
+        since, self._watching_since = self._watching_since, None
+        if since is not None and trio.current_time() - since > _LONG_S:
+            self._failures = (
+                0  # Nothing has happened for long, or a connection has come to its end.
+            )
+        if self._failures == 1:
             _log.warning("%s: %s", self._resource.plural, error)
         self.trouble = str(error)
         if isinstance(error, ApiError):

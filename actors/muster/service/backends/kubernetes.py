@@ -284,7 +284,8 @@ class KubernetesBackend:
 
     def waits_for(self) -> str | None:
         """Return what the service waits for before it decides."""
-        return self._waits_for
+        lacks = "" if self._cluster is None else self._cluster.waits_for
+        return self._waits_for and (lacks or self._waits_for)
 
     def health(self) -> Mapping[str, object]:
         """Return how the service stands with the API server."""
@@ -296,8 +297,8 @@ class KubernetesBackend:
             told["since"] = iso_date(WallClock().now_us() - round(age_s * 1_000_000))
         if cluster is not None and cluster.trouble is not None:
             told["detail"] = cluster.trouble
-        if self._waits_for is not None:
-            told["waits_for"] = self._waits_for
+        if (awaited := self.waits_for()) is not None:
+            told["waits_for"] = awaited
         return told
 
     def measures(self) -> Mapping[str, float]:
