@@ -104,13 +104,17 @@ class Health:
             answer["detail"] = trouble
         return (200 if trouble is None else 503), answer
 
+    def awaited(self) -> str:
+        """Return what is waited for before requests are answered."""
+        awaited = None if self.backend is None else self.backend.waits_for()
+        return awaited or "the state is being loaded"
+
     # ACCESS-18
     def readiness(self) -> tuple[int, dict[str, object]]:
         """Return the status and the answer of ``/readyz``."""
         trouble = self.trouble()
         if trouble is None and not self.is_ready:
-            awaited = None if self.backend is None else self.backend.waits_for()
-            trouble = awaited or "the state is being loaded"
+            trouble = self.awaited()
         if trouble is None and self.is_ending:
             trouble = "the service ends"
         if trouble is not None:

@@ -132,7 +132,7 @@ class RequestGate:
         if self._health.is_ready:
             told = f"there are {self.usage.connections.in_use} connections already"
         else:
-            told = self._health.trouble() or "the state is being loaded"
+            told = self._health.trouble() or self._health.awaited()
         return Problem(
             503, f"{told}: come again later", headers={"Retry-After": str(RETRY_AFTER_S)}
         )
