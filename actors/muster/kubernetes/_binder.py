@@ -101,7 +101,7 @@ class KubernetesBinder:
         if entry is None:
             await allocation.release("cancelled", "its pod is gone")
             return
-        self._cache.set_held(entry, Held.BOUND)
+        self._cache.set_held(entry, Held.BOUND, (allocation.app, allocation.ask))
         try:
             is_sent = await self._bind(entry, allocation.node)
             started()

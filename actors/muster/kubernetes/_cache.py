@@ -309,7 +309,7 @@ class Cache:
         was, entry.held = entry.held, held
         if held is not Held.NOTHING:
             entry.refusal = ""
-            if name is not None:
+            if name is not None and entry.name is None and name not in self.holders:
                 entry.name, self.holders[name] = name, entry
         elif entry.name is not None:
             name, entry.name = entry.name, None
