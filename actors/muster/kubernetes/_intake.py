@@ -267,10 +267,10 @@ class Intake:
                 if entry is None or said.reason in _PENDING_AGAIN or not entry.is_pending:
                     continue
                 is_there = await scheduler.ask(*name).why() is not None
-                is_same = self._cache.holders.get(name) is entry
-                if is_same and entry.is_pending and not is_there:
-                    self._cache.set_held(entry, Held.NOTHING)
-                    self._cache.mark_pod(entry.pod.identity.uid)
+                now = self._cache.holders.get(name)
+                if now is not None and now is entry and now.is_pending and not is_there:
+                    self._cache.set_held(now, Held.NOTHING)
+                    self._cache.mark_pod(now.pod.identity.uid)
 
     async def _find_ended(self, scheduler: Scheduler) -> None:
         """Let pods in again whose asks somebody has removed beside the cluster."""
