@@ -6,17 +6,22 @@ change it between two checkpoints; nobody else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from collections.abc import Mapping
 from enum import Enum
-from typing import Final, TypeVar, final
-
-import attrs
-import trio
-
-from muster.kubernetes._objects import PORT, Node, Pod, PodRequest
+from muster.kubernetes._objects import Node
+from muster.kubernetes._objects import PORT
+from muster.kubernetes._objects import Pod
+from muster.kubernetes._objects import PodRequest
 from muster_core.values.affinity import Taint
 from muster_core.values.devices import without_devices
 from muster_core.values.resources import MAX_QUANTITY
+from typing import Final
+from typing import TypeVar
+from typing import final
+import attrs
+import trio
+
 
 K = TypeVar("K")
 
@@ -330,7 +335,7 @@ class Cache:
         self._note_untold(entry)
         if held is not Held.NOTHING:
             entry.refusal = ""
-            if name is not None:
+            if name is not None and entry.name is None and name not in self.holders:
                 entry.name, self.holders[name] = name, entry
         elif entry.name is not None:
             name, entry.name = entry.name, None
