@@ -7,33 +7,21 @@ the end is the pod as the watch, or a look at it, shows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
+
+import attrs
+import trio
+
 from muster._bind_options import BindOptions
-from muster._errors import NotStartedError
-from muster._errors import WorkFailedError
+from muster._errors import NotStartedError, WorkFailedError
 from muster._pod_identity import PodIdentity
 from muster.kubernetes._access import AccessError
-from muster.kubernetes._api import Api
-from muster.kubernetes._api import ApiError
-from muster.kubernetes._api import Object
-from muster.kubernetes._api import SilenceError
-from muster.kubernetes._cache import Cache
-from muster.kubernetes._cache import Held
-from muster.kubernetes._cache import PodEntry
-from muster.kubernetes._reports import PODS
-from muster.kubernetes._reports import Reports
+from muster.kubernetes._api import Api, ApiError, Object, SilenceError
+from muster.kubernetes._cache import Cache, Held, PodEntry
+from muster.kubernetes._reports import PODS, Reports
 from muster_core.decisions import Reason
-from typing import Any
-from typing import Final
-from typing import Literal
-from typing import TYPE_CHECKING
-from typing import cast
-from typing import final
-import attrs
-import logging
-import trio
 
 if TYPE_CHECKING:
     from muster._surface.allocation import Allocation

@@ -6,22 +6,17 @@ change it between two checkpoints; nobody else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from muster.kubernetes._objects import Node
-from muster.kubernetes._objects import PORT
-from muster.kubernetes._objects import Pod
-from muster.kubernetes._objects import PodRequest
-from muster_core.values.affinity import Taint
-from muster_core.values.devices import without_devices
-from muster_core.values.resources import MAX_QUANTITY
-from typing import Final
-from typing import TypeVar
-from typing import final
+from typing import Final, TypeVar, final
+
 import attrs
 import trio
 
+from muster.kubernetes._objects import PORT, Node, Pod, PodRequest
+from muster_core.values.affinity import Taint
+from muster_core.values.devices import without_devices
+from muster_core.values.resources import MAX_QUANTITY
 
 K = TypeVar("K")
 

@@ -7,51 +7,42 @@ left in the store, and what was lost with a node.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast, final
+
+import trio
+
 from muster._pod_identity import PodIdentity
 from muster.config_files import parse_configuration
 from muster.feeds._kinds import FieldError
 from muster.feeds._manifests import FORMS
 from muster.importing.kubernetes.schema import VOLCANO_GROUP
 from muster.kubernetes._api import Object
-from muster.kubernetes._cache import Cache
-from muster.kubernetes._cache import Held
-from muster.kubernetes._cache import HeldNode
-from muster.kubernetes._cache import NodeEntry
-from muster.kubernetes._cache import PodEntry
-from muster.kubernetes._objects import HOSTNAME
-from muster.kubernetes._objects import Pod
-from muster.kubernetes._objects import Surroundings
+from muster.kubernetes._cache import Cache, Held, HeldNode, NodeEntry, PodEntry
+from muster.kubernetes._objects import HOSTNAME, Pod, Surroundings
 from muster_core.config import default_configuration
-from muster_core.decisions import Kind
-from muster_core.decisions import Reason
-from muster_core.errors import ConfigError
-from muster_core.errors import RefusedError
-from muster_core.events import AddGang
-from muster_core.events import AddNode
-from muster_core.events import AddPriorityClass
-from muster_core.events import Apply
-from muster_core.events import Configure
-from muster_core.events import Delete
-from muster_core.events import Event
-from muster_core.events import Manifest
-from muster_core.events import ObjectKind
-from muster_core.events import ObjectName
-from muster_core.events import RemoveAsk
-from muster_core.events import RemoveNode
-from muster_core.events import UpdateNode
+from muster_core.decisions import Kind, Reason
+from muster_core.errors import ConfigError, RefusedError
+from muster_core.events import (
+    AddGang,
+    AddNode,
+    AddPriorityClass,
+    Apply,
+    Configure,
+    Delete,
+    Event,
+    Manifest,
+    ObjectKind,
+    ObjectName,
+    RemoveAsk,
+    RemoveNode,
+    UpdateNode,
+)
 from muster_core.gangs import GangFields
 from muster_core.resources import Resources
 from muster_core.values.event_fields import is_users_class
-from typing import Any
-from typing import Final
-from typing import TYPE_CHECKING
-from typing import cast
-from typing import final
-import logging
-import trio
 
 if TYPE_CHECKING:
     from muster._runtime.requests import Examined
