@@ -191,7 +191,7 @@ async def test_the_certificate_has_the_name_that_is_given(
     access = attrs.evolve(read_kubeconfig([plane.kubeconfig()]), server_name=server_name)
     async with Api(access) as api:
         if is_its:
-            assert (await api.list_all(MAPS)).objects
+            assert (await api.list_all(Resource("v1", "namespaces"))).objects
         else:
             with pytest.raises(SilenceError, match="certificate"):
                 await api.list_all(MAPS)

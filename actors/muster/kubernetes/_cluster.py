@@ -202,19 +202,21 @@ class Cluster:
     async def _tell(self, scheduler: Scheduler) -> None:
         """Say of pods that are not bound why, a few at a time, the oldest words first."""
         await self._ready.wait()
-        untold = self._cache.untold
+        untold, rest_s = self._cache.untold, _TELL_S
         while True:
-            await trio.sleep(_TELL_S)
+            await trio.sleep(rest_s)
             self._tell_of_groups()
+            began, rest_s = trio.current_time(), _TELL_S
             for uid in list(islice(untold, round(_AT_ONCE * _TELL_S))):
                 untold.pop(uid)
                 entry = self._cache.pods.get(uid)
                 if entry is not None and _may_be_told(entry):
-                    began = trio.current_time()
                     await self._tell_one(scheduler, entry)
                     untold[uid] = None
-                    # To say why it waits can mean to look at thousands of nodes.
-                    await trio.sleep((trio.current_time() - began) * _REST)
+                # To say why one waits can mean to look at thousands of nodes.
+                if (rest_s := (trio.current_time() - began) * _REST) > _TELL_S:
+                    break
+            rest_s = max(rest_s, _TELL_S)
 
     def _tell_of_groups(self) -> None:
         """Say how it stands with the PodGroups of which a pod has changed."""
