@@ -59,7 +59,7 @@ _CPU_CLOCK: Final = 2
 """What makes the clock of the processor time of a process out of its number, as Linux has it."""
 
 _IN_ONE: Final = 100
-"""How many objects are written into etcd at once."""
+"""How many objects are written into etcd at once, none of them twice."""
 
 
 def measure(scale: float) -> list[Figure]:
@@ -295,7 +295,7 @@ def copies(one: Object, names: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 async def large_cluster(api: Api, etcd: Etcd, scale: float) -> list[dict[str, Any]]:
     """Write a large cluster, and return its nodes: nine pods of ten are bound, half of them ours."""
-    count, pods = max(50, int(LARGE_NODES * scale)), max(500, int(LARGE_PODS * scale))
+    count, pods = max(_IN_ONE, int(LARGE_NODES * scale)), max(500, int(LARGE_PODS * scale))
     labels = {f"example.com/label-{n}": f"value-{n}" for n in range(10)}
     await api.create(NODES.path(), node_of("first", cpu="64", labels=labels))
     await until_answered(lambda: api.change(NODES.path("first"), {"spec": {"taints": None}}))
