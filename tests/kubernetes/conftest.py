@@ -6,6 +6,7 @@ import pytest
 
 from tests.kubernetes.cluster import ControlPlane, control_plane, why_not
 from tests.kubernetes.proxy import Proxy, proxy_of
+from tests.kubernetes.world import Outside
 
 _LACKS = why_not()
 
@@ -29,3 +30,12 @@ def plane() -> Iterator[ControlPlane]:
 async def proxy(plane: ControlPlane) -> AsyncGenerator[Proxy]:
     async with proxy_of(plane) as one:
         yield one
+
+
+@pytest.fixture
+async def outside(plane: ControlPlane) -> AsyncGenerator[Outside]:
+    """Give those who use an empty cluster beside Muster."""
+    outside = Outside(plane)
+    await outside.clear()
+    yield outside
+    await outside.clear()

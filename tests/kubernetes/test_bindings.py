@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,6 @@ partitions:
     - {name: default}
     - {name: high, properties: {queue.priority: "10"}, resources: {guaranteed: {vcore: 4}}}
 """
-
-
-@pytest.fixture
-async def outside(plane: ControlPlane) -> AsyncGenerator[Outside]:
-    outside = Outside(plane)
-    await outside.clear()
-    yield outside
-    await outside.clear()
 
 
 async def preemptor(outside: Outside) -> Object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -44,14 +43,6 @@ partitions:
     - {name: mid, properties: {queue.priority: "10"}, resources: {guaranteed: {vcore: 1}}}
     - {name: top, properties: {queue.priority: "20"}, resources: {guaranteed: {vcore: 1}}}
 """
-
-
-@pytest.fixture
-async def outside(plane: ControlPlane) -> AsyncGenerator[Outside]:
-    outside = Outside(plane)
-    await outside.clear()
-    yield outside
-    await outside.clear()
 
 
 async def change_pod(outside: Outside, name: str, fields: Object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Protocol
@@ -18,14 +17,6 @@ class Begin(Protocol):
     """Begins to follow the cluster."""
 
     def __call__(self, *, queues: str = ...) -> AbstractAsyncContextManager[World]: ...
-
-
-@pytest.fixture
-async def outside(plane: ControlPlane) -> AsyncGenerator[Outside]:
-    outside = Outside(plane)
-    await outside.clear()
-    yield outside
-    await outside.clear()
 
 
 @pytest.fixture
