@@ -27,7 +27,7 @@ BUILD: Final = (
 #: Where a core fails that is asked for something that is not there.
 FAILS: Final = """
 import traceback
-from muster_core.values.priority import PriorityTally
+from muster_core.structures.ranking import PriorityTally
 try:
     PriorityTally().remove(7)
 except KeyError as error:

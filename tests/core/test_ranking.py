@@ -28,7 +28,7 @@ from muster_core.structures.amounts import (
     total_divisors,
     usage_key,
 )
-from muster_core.structures.ranking import BLOCK_SIZE, Rank, Ranked, Ranking
+from muster_core.structures.ranking import BLOCK_SIZE, PriorityTally, Rank, Ranked, Ranking
 from muster_core.structures.shapes import EVERY_SHAPE
 from muster_core.structures.steps import (
     PART,
@@ -44,7 +44,6 @@ from muster_core.values.priority import (
     BUILT_IN_CLASSES,
     MAX_PRIORITY,
     MIN_PRIORITY,
-    PriorityTally,
     clamp,
     current_priority,
     highest,

@@ -20,6 +20,7 @@ from itertools import chain
 from typing import Final, NamedTuple, TypeVar, final
 
 from muster_core.structures.amounts import add_to, take_from
+from muster_core.structures.ranking import PriorityTally
 from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import Steps, in_order
 from muster_core.values.affinity import (
@@ -30,7 +31,6 @@ from muster_core.values.affinity import (
 )
 from muster_core.values.devices import DeviceNeeds, TakenDevices
 from muster_core.values.event_fields import Work
-from muster_core.values.priority import PriorityTally
 from muster_core.values.reasons import Passed
 from muster_core.values.records import record
 from muster_core.values.resources import Resources

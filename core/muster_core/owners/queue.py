@@ -16,9 +16,10 @@ import attrs
 
 from muster_core.owners.app_messages import NO_VALUES, AppReport, Values
 from muster_core.structures.amounts import replace_in, sum_of
+from muster_core.structures.ranking import PriorityTally
 from muster_core.structures.steps import Steps, freed
 from muster_core.values.configuration import QueueConfig
-from muster_core.values.priority import PriorityTally, current_priority, highest
+from muster_core.values.priority import current_priority, highest
 from muster_core.values.records import LIST, MAP, record
 from muster_core.values.snapshots import QueueSnapshot
 

@@ -32,3 +32,16 @@ cdef class Ranking:
     cpdef widen(self, Ranked item)
     @cython.locals(block=_Block, item=Ranked)
     cpdef first(self, mask)
+
+@cython.final
+cdef class PriorityTally:
+    cdef public dict _counts
+    cdef public list _heap
+    cdef public object recomputations
+
+    @cython.locals(counts=dict)
+    cpdef add(self, priority, times=*)
+    cpdef remove(self, priority, times=*)
+    cpdef replace(self, old, new)
+    @cython.locals(heap=list, counts=dict)
+    cpdef top(self)

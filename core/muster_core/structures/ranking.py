@@ -5,12 +5,16 @@ skips blocks without a match. After a mask has shrunk, a union may have too many
 computed again when a search of the block finds nothing, which happens once for each such mask.
 The size of blocks grows with the square root of the number of items, so that there are never many
 blocks to skip.
+
+Beside it stands a multiset of priorities that knows the highest one. One module has both, as each
+compiled module takes room in a wheel.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
 from math import isqrt
 from typing import Any, Final, Generic, TypeVar, cast, final
@@ -20,6 +24,9 @@ Rank = tuple[float | str | tuple[float, ...], ...]
 
 BLOCK_SIZE: Final = 48
 """Half the size at which a block is split, as long as there are few items."""
+
+_STALE: Final = 16
+"""How many more entries than twice its different priorities the heap of a tally may have."""
 
 
 # A plain class, as are its subclasses and all that a .pxd file declares: Cython compiles no attrs class.
@@ -199,3 +206,71 @@ class Ranking(Generic[A]):
                 assert item.block is block
                 # The union has all bits of the items of its block.
                 assert item.mask & ~block.union == 0
+
+
+# PRIORITY-10
+@final
+class PriorityTally:
+    """A multiset of priorities that knows its maximum.
+
+    Adding a priority that is already present costs O(1), adding another one O(log d) with d
+    different priorities. A removal costs O(1); :meth:`top` looks for a new maximum only when
+    no ask of the highest priority is left.
+    """
+
+    __slots__ = ("_counts", "_heap", "recomputations")
+
+    def __init__(self) -> None:
+        #: The count of each priority; never zero.
+        self._counts: dict[int, int] = {}
+        #: The negated priorities; each one with a count is here at least once.
+        self._heap: list[int] = []
+        #: How often the maximum was computed again.
+        self.recomputations = 0
+
+    def add(self, priority: int, times: int = 1) -> None:
+        """Add ``priority`` once, or ``times`` times."""
+        counts = self._counts
+        if priority in counts:
+            counts[priority] += times
+        else:
+            counts[priority] = times
+            heappush(self._heap, -priority)
+            if len(self._heap) > 2 * len(counts) + _STALE:
+                self._heap = [-counted for counted in counts]
+                heapify(self._heap)
+
+    def remove(self, priority: int, times: int = 1) -> None:
+        """Remove ``priority`` once, or ``times`` times; it must have been added as often."""
+        left = self._counts[priority] - times
+        if left:
+            self._counts[priority] = left
+        else:
+            del self._counts[priority]
+
+    def replace(self, old: int | None, new: int | None) -> None:
+        """Add ``new`` and remove ``old``; None means no priority."""
+        if old == new:
+            return
+        if new is not None:
+            self.add(new)
+        if old is not None:
+            self.remove(old)
+
+    def top(self) -> int | None:
+        """Return the highest priority, or None if there is none."""
+        heap, counts = self._heap, self._counts
+        if heap and -heap[0] not in counts:
+            self.recomputations += 1
+            while heap and -heap[0] not in counts:
+                heappop(heap)
+        return -heap[0] if heap else None
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        # No count is zero.
+        assert all(count > 0 for count in self._counts.values())
+        # Every priority with a count is in the heap.
+        assert set(self._counts) <= {-entry for entry in self._heap}
+        # The cached maximum is the recomputed one.
+        assert self.top() == max(self._counts, default=None)

@@ -1,4 +1,4 @@
-"""Priorities: int32 numbers, classes, and the cached maximum of many of them.
+"""Priorities: int32 numbers and classes, and what queues make of them.
 
 PRIORITY-1 to PRIORITY-19, after YuniKorn's design of priority scheduling (YUNIKORN-1457): an
 application has the highest priority of its pending asks. A queue's ``currentPriority`` is the
@@ -8,7 +8,6 @@ highest priority of its children plus the queue's offset, or the offset alone wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 import attrs
@@ -24,9 +23,6 @@ MAX_PRIORITY: Final = MAX_INT32
 # PRIORITY-7
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 """The highest value of a priority class that a user may define."""
-
-_STALE: Final = 16
-"""How many more entries than twice its different priorities the heap of a tally may have."""
 
 
 # PRIORITY-8
@@ -131,74 +127,6 @@ def current_priority(settings: Settings, highest: int | None, *, is_root: bool) 
         return settings.offset
     # PRIORITY-16
     return None if highest is None else clamp(highest + settings.offset)
-
-
-# PRIORITY-10
-@final
-class PriorityTally:
-    """A multiset of priorities that knows its maximum.
-
-    Adding a priority that is already present costs O(1), adding another one O(log d) with d
-    different priorities. A removal costs O(1); :meth:`top` looks for a new maximum only when
-    no ask of the highest priority is left.
-    """
-
-    __slots__ = ("_counts", "_heap", "recomputations")
-
-    def __init__(self) -> None:
-        #: The count of each priority; never zero.
-        self._counts: dict[int, int] = {}
-        #: The negated priorities; each one with a count is here at least once.
-        self._heap: list[int] = []
-        #: How often the maximum was computed again.
-        self.recomputations = 0
-
-    def add(self, priority: int, times: int = 1) -> None:
-        """Add ``priority`` once, or ``times`` times."""
-        counts = self._counts
-        if priority in counts:
-            counts[priority] += times
-        else:
-            counts[priority] = times
-            heappush(self._heap, -priority)
-            if len(self._heap) > 2 * len(counts) + _STALE:
-                self._heap = [-counted for counted in counts]
-                heapify(self._heap)
-
-    def remove(self, priority: int, times: int = 1) -> None:
-        """Remove ``priority`` once, or ``times`` times; it must have been added as often."""
-        left = self._counts[priority] - times
-        if left:
-            self._counts[priority] = left
-        else:
-            del self._counts[priority]
-
-    def replace(self, old: int | None, new: int | None) -> None:
-        """Add ``new`` and remove ``old``; None means no priority."""
-        if old == new:
-            return
-        if new is not None:
-            self.add(new)
-        if old is not None:
-            self.remove(old)
-
-    def top(self) -> int | None:
-        """Return the highest priority, or None if there is none."""
-        heap, counts = self._heap, self._counts
-        if heap and -heap[0] not in counts:
-            self.recomputations += 1
-            while heap and -heap[0] not in counts:
-                heappop(heap)
-        return -heap[0] if heap else None
-
-    def check(self) -> None:
-        """Assert the invariants; for tests."""
-        # No count is zero.
-        assert all(count > 0 for count in self._counts.values())
-        # Every priority with a count is in the heap.
-        assert set(self._counts) <= {-entry for entry in self._heap}
-        # The cached maximum is the recomputed one.
-        assert self.top() == max(self._counts, default=None)
 
 
 def highest(priorities: Iterable[int | None]) -> int | None:

@@ -1,9 +1,8 @@
 cimport cython
 from muster_core.nodes.node cimport Node
 from muster_core.structures.amounts cimport add_to, take_from
-from muster_core.structures.ranking cimport Ranked, Ranking
+from muster_core.structures.ranking cimport PriorityTally, Ranked, Ranking
 from muster_core.structures.shapes cimport MaskCounts, ShapeTable
-from muster_core.values.priority cimport PriorityTally
 
 cdef class AppOrder
 

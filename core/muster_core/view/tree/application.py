@@ -16,11 +16,10 @@ from muster_core.nodes.node import Node
 from muster_core.owners.app_messages import Values
 from muster_core.owners.asks import Allocation, AppIdentity, Ask, AskOrder, FailedBinds
 from muster_core.structures.amounts import add_to, sum_of, take_from
-from muster_core.structures.ranking import Rank, Ranked, Ranking
+from muster_core.structures.ranking import PriorityTally, Rank, Ranked, Ranking
 from muster_core.structures.shapes import EVERY_SHAPE, MaskCounts, Shape, ShapeTable, bits_of
 from muster_core.structures.steps import Steps, freed
 from muster_core.values.application_states import RUNNING_STATES, AppState
-from muster_core.values.priority import PriorityTally
 from muster_core.values.snapshots import AskPlace
 from muster_core.view.tree.constraints import Offer, Slot, ViewLimit
 

@@ -1,7 +1,7 @@
 cimport cython
 from muster_core.structures.amounts cimport Types, both_shares, past_share_of, usage_key
 from muster_core.structures.shapes cimport MaskCounts, ShapeTable
-from muster_core.values.priority cimport PriorityTally
+from muster_core.structures.ranking cimport PriorityTally
 from muster_core.view.tree.application cimport ViewApp
 
 cdef class ParentView

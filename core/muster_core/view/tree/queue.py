@@ -37,10 +37,10 @@ from muster_core.structures.amounts import (
     total_divisors,
     usage_key,
 )
-from muster_core.structures.ranking import Rank
+from muster_core.structures.ranking import PriorityTally, Rank
 from muster_core.structures.shapes import EVERY_SHAPE, VISIT_BIT, MaskCounts, ShapeTable
 from muster_core.values.configuration import QueueConfig, Settings, SortPolicy
-from muster_core.values.priority import PriorityTally, current_priority, highest
+from muster_core.values.priority import current_priority, highest
 from muster_core.values.reasons import PAST_SHARE_KEY
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.usage import Usage, tick_us, wholes_of
