@@ -120,6 +120,7 @@ def test_every_metric_of_the_table_is_there(served: Served) -> None:
             assert metric.name.startswith(
                 (
                     "muster_asks_not_running",
+                    "muster_kubernetes_",
                     "muster_queue_priority",
                     "muster_ray_",
                     "muster_slurm_",
