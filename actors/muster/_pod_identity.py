@@ -97,3 +97,4 @@ class PodCode(StrEnum):
     NOT_SUPPORTED = "NotSupported"
     # POD-12
     NOT_QUEUED = "NotQueued"
+    SCHEDULING_GATED = "SchedulingGated"

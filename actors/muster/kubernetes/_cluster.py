@@ -13,6 +13,7 @@ import trio
 
 from muster._bind_options import SCHEDULER_NAME, BindOptions
 from muster._errors import ClosedSchedulerError
+from muster._pod_identity import PodCode
 from muster.kubernetes._access import Access, in_cluster, kubeconfig_files, read_kubeconfig
 from muster.kubernetes._api import Api, Object, Resource
 from muster.kubernetes._binder import KubernetesBinder
@@ -240,7 +241,7 @@ class Cluster:
             reasons = [] if explanation is None else _reasons(explanation)
         if not reasons or not _may_be_told(entry):
             return
-        words = "SchedulingGated" if entry.pod.is_gated else "Unschedulable"
+        words = PodCode.SCHEDULING_GATED.value if entry.pod.is_gated else "Unschedulable"
         ignored = [("Ignored", text) for text in entry.pod.ignored]
         message = "; ".join(f"{code}: {text}" for code, text in [*reasons, *ignored])
         condition = entry.pod.condition
@@ -251,13 +252,18 @@ class Cluster:
         """Return why a pod is not let into the scheduler: codes and sentences; None if it is."""
         pod, request = entry.pod, entry.pod.request
         if pod.is_gated:
-            return [("SchedulingGated", "spec.schedulingGates: it waits until they are taken away")]
+            return [
+                (
+                    PodCode.SCHEDULING_GATED,
+                    "spec.schedulingGates: it waits until they are taken away",
+                )
+            ]
         if request is None:
-            return [("NotSupported", pod.unsupported)]
+            return [(PodCode.NOT_SUPPORTED, pod.unsupported)]
         if missing := self._intake.surroundings.missing(request):
-            return [("NotSupported", missing)]
+            return [(PodCode.NOT_SUPPORTED, missing)]
         if entry.refusal:
-            return [("NotQueued", entry.refusal)]
+            return [(PodCode.NOT_QUEUED, entry.refusal)]
         return None
 
     def reasons_of(self, namespace: str, name: str) -> Sequence[tuple[str, str]] | None:

@@ -42,6 +42,7 @@ from muster_core.events import (
 )
 from muster_core.gangs import GangFields
 from muster_core.resources import Resources
+from muster_core.values.affinity import Affinity
 from muster_core.values.event_fields import is_users_class
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Intake:
             self.surroundings.claims[name] = volume
         self._look_again(_has_claims)
 
-    def take_volume(self, name: str, affinity: Any, *, is_gone: bool) -> None:  # noqa: ANN401
+    def take_volume(self, name: str, affinity: Affinity | None, *, is_gone: bool) -> None:
         """Take on which nodes a volume can be used."""
         if is_gone:
             self.surroundings.volumes.pop(name, None)

@@ -72,6 +72,7 @@ PLACE: Final = "none"
 _RULES: Final[Mapping[str, list[str]]] = {
     PodCode.NOT_SUPPORTED: ["POD-11"],
     PodCode.NOT_QUEUED: ["POD-12"],
+    PodCode.SCHEDULING_GATED: ["POD-15"],
 }
 
 
