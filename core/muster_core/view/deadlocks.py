@@ -65,7 +65,7 @@ class Deadlocks:
         gang_index = self._state.gang_index
         waiting = gang_index.waiting.values()
         if len(waiting) < 2 or not any(
-            gang_index.group_of(gang).may_complete() for gang in waiting
+            gang_index.group_of(gang).lacks_only_nodes() for gang in waiting
         ):
             return []
         # DEADLOCK-4
@@ -107,7 +107,7 @@ class Deadlocks:
             yield
             group = groups[position]
             # DEADLOCK-7
-            if group.may_complete() and not self._is_sure_to_lack(group, freed):
+            if group.lacks_only_nodes() and not self._is_sure_to_lack(group, freed):
                 found.append(position)
             for hold in group.holds():
                 add_to(freed.setdefault(hold.node, {}), hold.allocation.ask.resources)

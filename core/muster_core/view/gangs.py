@@ -252,7 +252,10 @@ class ViewGroup:
         return self.gangs[0].rank()
 
     def may_complete(self) -> bool:
-        """Return whether all its gangs exist and have enough members that can be picked."""
+        """Return whether all its gangs exist and have enough members that can be picked.
+
+        It may still lack a definition: a Pod that runs satisfies a gang that nothing defines.
+        """
         return len(self.gangs) == len(self.names) and all(
             gang.admits() and not gang.is_held_back() for gang in self.gangs
         )

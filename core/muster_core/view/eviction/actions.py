@@ -242,7 +242,7 @@ class EvictionAction(ABC):
             # EVICTION-39
             if (
                 first is None
-                or not group.may_complete()
+                or not group.lacks_only_nodes()
                 or group.names in self._groups_without_plan
             ):
                 continue

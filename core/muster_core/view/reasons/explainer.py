@@ -148,7 +148,7 @@ def _is_candidate(state: ViewState, turns: TurnOrder, turn: Turn) -> bool:
         if first is None or first.ask is not turn.ask:
             return False
     gang = None if turn.ask.gang is None else state.gangs[turn.ask.gang]
-    return gang is None or gang.satisfied or state.gang_index.group_of(gang).may_complete()
+    return gang is None or gang.satisfied or state.gang_index.group_of(gang).lacks_only_nodes()
 
 
 @final
