@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Final, TypeVar, assert_never, final
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never, final
 
 import attrs
 import trio
@@ -51,6 +51,10 @@ from muster_core.snapshots import AppSnapshot, GangSnapshot, QueueSnapshot, Snap
 from muster_core.structures.steps import Steps, all_at_once, freed, in_order, in_pieces
 from muster_core.values.application_states import AppState
 
+if TYPE_CHECKING:
+    from muster.store._rows import BatchRow
+    from muster.store._sql import RequestRow
+
 T = TypeVar("T")
 
 COMMITS_KEPT: Final = 16
@@ -89,6 +93,8 @@ class DecidedBatch:
         partition: The partition that runs after it.
         first: The index of its first event, from 0, among all events that were let in.
         requests: The requests of clients whose events are in it.
+        copied: The batch and its requests as another server wrote them; None if it was decided
+            here first.
     """
 
     number: int
@@ -99,6 +105,7 @@ class DecidedBatch:
     partition: str
     first: int = 0
     requests: Sequence[KeptRequest] = ()
+    copied: tuple[BatchRow, Sequence[RequestRow]] | None = None
 
     def seqs(self) -> tuple[int, int] | None:
         """Return the numbers of its first and its last decision; None without any."""

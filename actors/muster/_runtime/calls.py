@@ -37,6 +37,8 @@ from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
     from muster._runtime.batches import Batches
+    from muster.store._rows import KeptBatch
+    from muster.store._sql import RequestRow
 
 
 MOST: Final = 300
@@ -187,10 +189,38 @@ class TakeCheckpoint(Call[None]):
     """Write a checkpoint to the store."""
 
 
+# REPLICA-5
+@final
+@attrs.frozen(eq=False)
+class Follow(Call[None]):
+    """Decide batches again that the leader has decided; the answer comes when they are on disk.
+
+    Attributes:
+        batches: The batches, which follow the last one.
+        requests: The requests of clients whose events are in them.
+    """
+
+    batches: Sequence[KeptBatch]
+    requests: Sequence[RequestRow]
+
+
+# REPLICA-12
+@final
+@attrs.frozen(eq=False)
+class Lead(Call[None]):
+    """Stop following, and lead with a term; the answer comes when its first batch is on disk.
+
+    Attributes:
+        term: The term, which is written before anything is decided.
+    """
+
+    term: int
+
+
 Changing = Enter | EndAllocation | WithdrawAsk
 """The calls that may have events; their answers come with those of their batch."""
 
-AnyCall: TypeAlias = "Changing | Inspect[Any] | TakeCheckpoint"
+AnyCall: TypeAlias = "Changing | Inspect[Any] | TakeCheckpoint | Follow | Lead"
 
 
 @final

@@ -32,8 +32,10 @@ from muster._runtime.calls import (
     Changing,
     EndAllocation,
     Enter,
+    Follow,
     Guard,
     Inspect,
+    Lead,
     Note,
     StartFailed,
     TakeCheckpoint,
@@ -89,6 +91,8 @@ class LiveCoordinator:
         comes_in: Tells whether ``first`` comes in, where the store has another one; None: it does.
         companion: Hears of every batch, or None.
         meter: Measures batches, or None.
+        follows: The version of the leader whose batches are decided again, until :class:`Lead`
+            comes; None to lead.
 
     Attributes:
         ready: Set when what is in the store was loaded, and the first batch is announced.
@@ -112,7 +116,9 @@ class LiveCoordinator:
         comes_in: Callable[[Configuration], bool] | None = None,
         companion: BatchObserver | None = None,
         meter: Meter | None = None,
+        follows: str | None = None,
     ) -> None:
+        self._follows = follows
         self._blame = ForeignErrors()
         self._batches = Batches(
             machine,
@@ -251,10 +257,15 @@ class LiveCoordinator:
                 self._companion.begin()
         self._index = self._batches.machine.requests
         self._statistics = self._batches.machine.statistics()
-        # With a binder, the work of what was bound when the last process ended is to be resumed.
-        bound = await self._pace.take(self._tracker.adopt()) if self._bindings is not None else []
         announcer.start(self._nursery)
         self._nursery.start_soon(self._timekeeper.run)
+        if self._follows is None:
+            await self._begin(storage, announcer)
+
+    async def _begin(self, storage: Storage, announcer: Announcer) -> None:
+        """Begin to decide, where what was kept ends: with the first batch."""
+        # With a binder, the work of what was bound when the last process ended is to be resumed.
+        bound = await self._pace.take(self._tracker.adopt()) if self._bindings is not None else []
         self._pace.start()
         # Nobody waits for a batch of the start, so many of them share one commit.
         self._gathered = []
@@ -344,7 +355,14 @@ class LiveCoordinator:
 
     async def _serve(self, calls: list[AnyCall | Note]) -> None:
         """Run a batch for calls, then answer them."""
+        if self._follows is not None:
+            calls = await self._serve_as_follower(calls)
+            if not calls:
+                return
         self._serving = [call for call in calls if _take(call)]
+        for call in self._serving:
+            if isinstance(call, (Follow, Lead)):
+                call.answer.fail(RefusedError("this server leads already"))
         began = perf_counter()
         self._pace.start()
         # Timers run first, in batches of their own: a call about something that a timer ends now
@@ -362,7 +380,8 @@ class LiveCoordinator:
                 self._meter.decide.note(perf_counter() - began)
         reading = [call for call in self._serving if isinstance(call, _READING)]
         await self._announce(
-            decided, [call for call in self._serving if not isinstance(call, _READING)]
+            decided,
+            [call for call in self._serving if not isinstance(call, (*_READING, Follow, Lead))],
         )
         # The others are answered, or the announcer answers them: their batch may be on disk.
         self._serving = [*reading]
@@ -375,6 +394,76 @@ class LiveCoordinator:
         self._timekeeper.aim(self._batches.machine.next_deadline_us())
         if self._storage is not None and self._storage.wants_checkpoint:
             await self._take_checkpoint(None)
+
+    # Following
+
+    # REPLICA-5, REPLICA-6
+    async def _serve_as_follower(self, calls: list[AnyCall | Note]) -> list[AnyCall | Note]:
+        """Serve calls while another server leads; return those that come after :class:`Lead`."""
+        self._serving = [*calls]
+        self._pace.start()
+        while self._serving and self._follows is not None:
+            call = self._serving[0]
+            if _take(call):
+                await self._serve_one_as_follower(call)
+            del self._serving[0]
+        if self._storage is not None and self._storage.wants_checkpoint:
+            await self._take_checkpoint(None)
+        left, self._serving = self._serving, []
+        return left
+
+    async def _serve_one_as_follower(self, call: AnyCall | Note) -> None:
+        match call:
+            case Follow():
+                await self._decide_again(call)
+            case Lead():
+                await self._take_lead(call)
+            case Inspect() | TakeCheckpoint():
+                await self._show(call)
+            case Enter() if not call.events:
+                self._answers.note(call, [], self._index, {})
+                await self._announce(None, [call])
+                self._answers.forget()
+            case Enter() | EndAllocation() | WithdrawAsk():
+                call.answer.fail(RefusedError("this server follows another one, which decides"))
+            case _:
+                pass  # Notes of work, of which there is none, and of timers, which the leader has.
+
+    async def _decide_again(self, call: Follow) -> None:
+        """Decide batches of the leader again, and write them as the leader did."""
+        storage, announcer = self._storage, self._announcer
+        assert storage is not None, "a follower without a store"
+        assert announcer is not None, "a follower without a store"
+        self._gathered = []
+        for kept in call.batches:
+            self._first_index = self._index
+            decided = await self._batches.run_again(kept.at_us, kept.events)
+            self._index = self._batches.machine.requests
+            error = await storage.difference(kept, decided, self._follows or "")
+            if error is not None:
+                call.answer.fail(error)
+                with self._blame:
+                    raise error
+            requests = [one for one in call.requests if one.batch == kept.number]
+            decided.copied = kept.row(), requests
+            await self._announce(decided)
+        await self._hand_over()
+        self._gathered = None
+        await announcer.catch_up()
+        call.answer.give(None)
+
+    # REPLICA-12
+    async def _take_lead(self, call: Lead) -> None:
+        """Lead from now on; the term is on disk before anything is decided."""
+        storage, announcer = self._storage, self._announcer
+        assert storage is not None, "a follower without a store"
+        assert announcer is not None, "a follower without a store"
+        await announcer.catch_up()
+        with self._blame:
+            await storage.begin_term(call.term)
+        self._follows = None
+        await self._begin(storage, announcer)
+        call.answer.give(None)
 
     async def _take_checkpoint(self, call: TakeCheckpoint | None) -> None:
         """Take the facts of a checkpoint now, and write them while batches go on.
@@ -568,6 +657,8 @@ class LiveCoordinator:
 
     def _start_work(self, ask: TrackedAsk, held: AllocationStatus) -> None:
         assert self._bindings is not None, "work without a binder"
+        if self._follows is not None:
+            return  # The leader has it run.
         self._bindings.start(self._nursery, ask, held)
 
     async def _show(self, call: Inspect[Any] | TakeCheckpoint) -> None:

@@ -29,6 +29,7 @@ from muster._runtime.clock import PIECE, Clock, Pace
 from muster._runtime.store_options import StoreOptions
 from muster._version import __version__
 from muster.store._codec import facts_of, state_in_parts
+from muster.store._copies import BatchGroup
 from muster.store._errors import damaged
 from muster.store._msgpack import CodecError, pack
 from muster.store._reader import StateReader
@@ -190,7 +191,7 @@ async def recover(batches: Batches, kept: StoredState, pace: Pace, threaded: Run
             decided = await batches.run_again(batch.at_us, batch.events)
             difference = await _compare_batches(batch, decided.announced, threaded)
             if difference is not None:
-                raise _difference_error(kept, difference)
+                raise _difference_error(kept.reader.path, kept.written_by, difference)
             await decided.let_go(pace)
     kept.reader.close()
     return events
@@ -213,13 +214,13 @@ def decoded_batches(found: Iterator[KeptBatch]) -> list[KeptBatch]:
     return some
 
 
-def _difference_error(kept: StoredState, difference: ReplayDifference) -> StoreError:
+def _difference_error(path: Path, version: str, difference: ReplayDifference) -> StoreError:
     """Return the error for a batch that decides otherwise today."""
     what = (
-        f"{difference}. Muster {kept.written_by} wrote it, and this is Muster {__version__}: "
+        f"{difference}. Muster {version} wrote it, and this is Muster {__version__}: "
         f"start the version that wrote it, or begin in a new directory"
     )
-    return StoreError(what, kept.reader.path)
+    return StoreError(what, path)
 
 
 REQUESTS_US: Final = 86_400_000_000
@@ -234,6 +235,13 @@ _thread = store_thread
 """Offers a thread. Fuzzing puts another function here: no seed determines threads."""
 
 
+class Mirror(Protocol):
+    """Hears of batches when they are on disk, before they are announced."""
+
+    async def written(self, group: BatchGroup, /) -> None:
+        """Hear of batches that were written together; they are announced when this returns."""
+
+
 @final
 class Storage:
     """The store of a running scheduler. Make one by :func:`open_storage`.
@@ -244,6 +252,7 @@ class Storage:
         kept: What was in it.
         pace: The pace of all tasks of the scheduler.
         run: Runs a call in the store's thread; it is not given up when this task is cancelled.
+        mirror: Hears of what was written, before anybody else does; or None.
 
     Attributes:
         origin_us: The origin of time, in microseconds since 1970 in UTC.
@@ -256,7 +265,9 @@ class Storage:
         kept: StoredState,
         pace: Pace,
         run: RunInThread,
+        mirror: Mirror | None = None,
     ) -> None:
+        self._mirror = mirror
         self._writer = writer
         self._options = options
         self._kept = kept
@@ -309,21 +320,51 @@ class Storage:
         Raises:
             StoreError: If they cannot be written; none of them must be announced then.
         """
-        await self._run(self._append, decided)
+        group = await self._run(self._append, decided)
         self._events += sum(len(batch.events) for batch in decided)
+        if self._mirror is not None:
+            await self._mirror.written(group)
 
-    def _append(self, decided: Sequence[DecidedBatch]) -> None:
+    def _append(self, decided: Sequence[DecidedBatch]) -> BatchGroup:
         """Write batches in one transaction. In the thread, which is handed them once."""
         rows: list[BatchRow] = []
         requests: list[RequestRow] = []
         seq = self._writer.last.seq
         for batch in decided:
-            rows.append(row_of(batch.number, batch.at_us, batch.events, batch.announced, seq))
-            requests += _requests_of(batch)
+            if batch.copied is not None:
+                # As the leader wrote them, so that the digests of both are the same.
+                rows.append(batch.copied[0])
+                requests += batch.copied[1]
+            else:
+                rows.append(row_of(batch.number, batch.at_us, batch.events, batch.announced, seq))
+                requests += _requests_of(batch)
             seq = rows[-1].last_seq
         partition = decided[-1].partition
         changed = None if partition == self._writer.meta.partition else partition
         self._writer.append(rows, requests, partition=changed)
+        return BatchGroup(tuple(rows), tuple(requests), self._writer.last.digest)
+
+    # REPLICA-12
+    async def begin_term(self, term: int) -> None:
+        """Write the term of whoever leads from now on.
+
+        Raises:
+            StoreError: If it cannot be written.
+        """
+        await self._run(self._writer.begin_term, term)
+
+    async def difference(
+        self, kept: KeptBatch, decided: DecidedBatch, version: str
+    ) -> StoreError | None:
+        """Return the error for a batch of the leader that is decided otherwise here, or None.
+
+        Args:
+            kept: The batch, as the leader wrote it.
+            decided: The batch, as it was decided here.
+            version: The version of Muster of the leader.
+        """
+        found = await _compare_batches(kept, decided.announced, self._run)
+        return None if found is None else _difference_error(self._writer.path, version, found)
 
     async def retell(self, companion: BatchObserver, requests: int) -> None:
         """Load a companion, and let it hear again of the batches after its state.
@@ -482,7 +523,11 @@ def _requests_of(batch: DecidedBatch) -> list[RequestRow]:
 
 @asynccontextmanager
 async def open_storage(
-    options: StoreOptions, partition: str | None, clock: Clock, pace: Pace
+    options: StoreOptions,
+    partition: str | None,
+    clock: Clock,
+    pace: Pace,
+    mirror: Mirror | None = None,
 ) -> AsyncGenerator[Storage, None]:
     """Open the store of a scheduler, or make it, for the time of a block.
 
@@ -492,6 +537,7 @@ async def open_storage(
             ``default``.
         clock: The clock; the origin of a new one is now.
         pace: The pace of all tasks of the scheduler.
+        mirror: Hears of what was written, before anybody else does; or None.
 
     Raises:
         StoreError: If it cannot be opened, another process has it, it is damaged, or it is that
@@ -512,7 +558,7 @@ async def open_storage(
         writer, kept = await run(opened)
         for told in writer.privacy:
             _LOG.warning("%s", told)
-        storage = Storage(writer, options, kept, pace, run)
+        storage = Storage(writer, options, kept, pace, run, mirror)
         try:
             yield storage
         finally:

@@ -34,7 +34,7 @@ from muster_core.snapshots import Statistics
 from muster_core.values.resources import parse_age
 
 if TYPE_CHECKING:
-    from muster._runtime.storage import Storage
+    from muster._runtime.storage import Mirror, Storage
 
 
 CHECKPOINT_EVERY: Final = 50_000
@@ -157,13 +157,17 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
     companion: BatchObserver | None = None,
     meter: Meter | None = None,
     comes_in: Callable[[Configuration, int], bool] | None = None,
+    mirror: Mirror | None = None,
+    follows: str | None = None,
 ) -> AsyncGenerator[Parts, None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
     The companion, if there is one, receives every batch before callers and observers do. The
     meter, if there is one, measures batches. Where the store has another configuration than the
     one that is given, ``comes_in`` is asked whether that one comes in; it gets the one in force,
-    and the origin of time in microseconds since 1970.
+    and the origin of time in microseconds since 1970. The mirror, if there is one, hears of batches
+    that are on disk, before they are announced. With ``follows``, the version of the leader,
+    nothing is decided but what :class:`Follow` brings, until :class:`Lead`.
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)
@@ -194,7 +198,7 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
         await tell(TimerDue())
 
     wanted = None if config is None else configuration.partition
-    async with _storage(store, wanted, clock, pace) as (used_clock, storage):
+    async with _storage(store, wanted, clock, pace, mirror) as (used_clock, storage):
         # With a store, the configuration is input as any other, so that a replay has it, too.
         facts = None if storage is None else storage.facts
         first = configuration if storage is None else default_configuration()
@@ -216,6 +220,7 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
             comes_in=None if comes_in is None else lambda kept: comes_in(kept, start_us),
             companion=companion,
             meter=meter,
+            follows=follows,
         )
         ready = None if storage is None else coordinator.ready
         async with run_for_block(coordinator.run, entry.close, ready):
@@ -224,7 +229,11 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
 
 @asynccontextmanager
 async def _storage(
-    options: StoreOptions | None, partition: str | None, clock: Clock | None, pace: Pace
+    options: StoreOptions | None,
+    partition: str | None,
+    clock: Clock | None,
+    pace: Pace,
+    mirror: Mirror | None,
 ) -> AsyncGenerator[tuple[Clock, Storage | None], None]:
     """Open the store, if there is one; yield it with the clock to use."""
     if options is None:
@@ -233,7 +242,7 @@ async def _storage(
     used = WallClock() if clock is None else clock
     from muster._runtime.storage import open_storage  # noqa: PLC0415 - only who keeps state
 
-    async with open_storage(options, partition, used, pace) as storage:
+    async with open_storage(options, partition, used, pace, mirror) as storage:
         yield used, storage
 
 

@@ -25,7 +25,15 @@ from typing import Final, TypeAlias, final
 from muster._errors import StoreError
 from muster._version import __version__
 from muster.store._errors import damaged, store_errors
-from muster.store._rows import FORMAT, MetaFacts, StateMeta, as_meta, read_facts, write_facts
+from muster.store._rows import (
+    FIRST_TERM,
+    FORMAT,
+    MetaFacts,
+    StateMeta,
+    as_meta,
+    read_facts,
+    write_facts,
+)
 
 LOCK_NAME: Final = "lock"
 """The name of the file in the directory."""
@@ -200,7 +208,12 @@ def _from_1_to_2(connection: sqlite3.Connection, _: MetaFacts) -> None:
         connection.execute(TABLES[table])
 
 
-MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType({1: _from_1_to_2})
+def _from_2_to_3(_: sqlite3.Connection, facts: MetaFacts) -> None:
+    """Say the term; until format 3 there was no other server."""
+    facts["term"] = FIRST_TERM
+
+
+MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType({1: _from_1_to_2, 2: _from_2_to_3})
 """For each older format, what brings it to the next one."""
 
 

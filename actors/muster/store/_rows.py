@@ -36,8 +36,11 @@ from muster.store._msgpack import (
 from muster_core.decisions import Announced
 from muster_core.events import Event
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The format that this version writes."""
+
+FIRST_TERM: Final = 1
+"""The term of a store before any promotion."""
 
 MetaFacts: TypeAlias = dict[str, "str | int | bytes"]
 """The rows of the table, without the digest."""
@@ -76,6 +79,7 @@ class StateMeta:
         partition: The name of the partition that runs.
         anchor: Where the batches that are kept begin.
         last_batch: A batch that the file had at some time: when it was last closed, at least.
+        term: The term of whoever leads with it; each promotion begins the next one.
     """
 
     format: int
@@ -84,6 +88,7 @@ class StateMeta:
     partition: str
     anchor: Anchor
     last_batch: int
+    term: int
 
     @property
     def origin(self) -> str:
@@ -100,25 +105,32 @@ def iso(instant_us: int) -> str:
 
 
 # STORE-3
-def new_facts(partition: str, origin_us: int) -> MetaFacts:
+def new_facts(
+    partition: str, origin_us: int, *, anchor: Anchor | None = None, term: int = FIRST_TERM
+) -> MetaFacts:
     """Return the facts of a file that is made now.
 
     Args:
         partition: The name of the partition.
         origin_us: The origin of time, in microseconds since 1970 in UTC.
+        anchor: Where its batches begin; None for those of a new history.
+        term: The term of whoever leads with it.
     """
-    first = sha256(pack(["muster", FORMAT, origin_us, partition])).digest()
+    if anchor is None:
+        first = sha256(pack(["muster", FORMAT, origin_us, partition])).digest()
+        anchor = Anchor(0, 0, 0, first)
     return {
         "format": FORMAT,
         "written_by": __version__,
         "origin": iso(origin_us),
         "origin_us": origin_us,
         "partition": partition,
-        "anchor_batch": 0,
-        "anchor_at_us": 0,
-        "anchor_seq": 0,
-        "anchor_digest": first,
-        "last_batch": 0,
+        "anchor_batch": anchor.batch,
+        "anchor_at_us": anchor.at_us,
+        "anchor_seq": anchor.seq,
+        "anchor_digest": anchor.digest,
+        "last_batch": anchor.batch,
+        "term": term,
     }
 
 
@@ -187,6 +199,7 @@ def as_meta(facts: MetaFacts, path: Path) -> StateMeta:
         str(facts["partition"]),
         anchor,
         numbers["last_batch"],
+        numbers["term"],
     )
 
 

@@ -33,6 +33,7 @@ from muster.store._file import (
     make_private,
 )
 from muster.store._rows import (
+    FIRST_TERM,
     Anchor,
     BatchRow,
     Checkpoint,
@@ -67,11 +68,15 @@ class NewState:
     Attributes:
         origin_us: The origin of time, in microseconds since 1970 in UTC.
         page_bytes: The size of a page of the file.
+        anchor: Where its batches begin; None for those of a new history.
+        term: The term of whoever leads with it.
     """
 
     partition: str
     origin_us: int
     page_bytes: int = PAGE_BYTES
+    anchor: Anchor | None = None
+    term: int = FIRST_TERM
 
 
 @final
@@ -156,7 +161,7 @@ class StateWriter:
             privacy = make_private(directory)
             is_new = new is not None and not path.exists()
             if new is not None and is_new:
-                facts = new_facts(new.partition, new.origin_us)
+                facts = new_facts(new.partition, new.origin_us, anchor=new.anchor, term=new.term)
                 sync = durability == "full"
                 make_file(directory, facts, page_bytes=new.page_bytes, sync=sync)
             with store_errors(path, "open the file"):
@@ -414,6 +419,29 @@ class StateWriter:
                 _sql.put_companion_part(self._connection, state.batch, part, content)
         with self._transaction("write the state of the companion"):
             _sql.end_companion(self._connection, state.batch, len(state.parts))
+
+    def put_requests(self, rows: Sequence[_sql.RequestRow]) -> None:
+        """Write requests of clients whose batches another server has let in.
+
+        Raises:
+            StoreError: If they cannot be written.
+        """
+        with self._transaction("write requests"):
+            _sql.insert_requests(self._connection, rows)
+
+    # REPLICA-12
+    def begin_term(self, term: int) -> None:
+        """Write the term of whoever leads from now on; a lower one never comes back.
+
+        Raises:
+            StoreError: If it cannot be written.
+            ValueError: If it is lower than the one before.
+        """
+        if term < self._meta.term:
+            msg = f"term {term} comes before term {self._meta.term}"
+            raise ValueError(msg)
+        with self._transaction(f"begin term {term}"):
+            self._change_facts(term=term)
 
     def forget_requests(self, before_us: int) -> None:
         """Remove the requests of clients that are older than an instant.

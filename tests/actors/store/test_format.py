@@ -19,7 +19,7 @@ from muster import StoreError
 from muster.store import StateReader
 from muster.store._file import MIGRATIONS, Migration
 from muster.store._reader import verify
-from muster.store._rows import BatchRow, MetaFacts, facts_digest
+from muster.store._rows import FORMAT, BatchRow, MetaFacts, facts_digest
 from muster.store._sql import RequestRow
 from muster.store._writer import StateWriter
 from tests.actors.store.program import NEW, S, made, numbers, parts_of, put_checkpoint, rows
@@ -73,7 +73,7 @@ def test_an_older_format_is_brought_up_to_date_after_a_copy(tmp_path: Path) -> N
     old = (directory / "muster.db").read_bytes()
 
     with StateWriter.open(directory, migrations={**MIGRATIONS, 0: to_1}) as writer:
-        assert writer.meta.format == 2
+        assert writer.meta.format == FORMAT
         assert writer.meta.written_by == muster.__version__
         assert writer.wrote_last == "0.0.9"
         writer.append(rows(4, 4))
