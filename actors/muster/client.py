@@ -36,6 +36,8 @@ DEFAULT_SERVER: Final = "http://127.0.0.1:9080"
 PAGE: Final = 1_000
 """How many items of a list are asked for at once."""
 
+_TERM: Final = "Muster-Term"
+
 _CONNECT_S: Final = 10.0
 _ANSWER_S: Final = 120.0
 """How long a connection, and an answer, are waited for, in seconds."""
@@ -95,6 +97,8 @@ class Server:
     def __init__(self, url: str, client: httpx.Client) -> None:
         self.url = url
         self.client = client
+        #: The highest term that was heard of: a leader of a lower one learns of it.
+        self._term = 0
 
     def get(self, path: str, **parameters: object) -> dict[str, Any]:
         """Return what stands at a path.
@@ -234,14 +238,20 @@ class Server:
         Raises:
             ServerError: If the answer is an error, or there is none.
         """
+        sent = {**(headers or {}), **({_TERM: str(self._term)} if self._term else {})}
         with self._telling():
             response = self.client.request(
                 method,
                 f"/api/v1/{path}",
                 params=_written(parameters or {}),
                 content=content,
-                headers=headers,
+                headers=sent,
             )
+            # REPLICA-8: a server that follows another one says where writes go.
+            if response.status_code == HTTPStatus.TEMPORARY_REDIRECT:
+                place = response.headers.get("Location", "")
+                response = self.client.request(method, place, content=content, headers=sent)
+        self._term = max(self._term, int(response.headers.get(_TERM) or 0))
         self.check(response)
         return response
 

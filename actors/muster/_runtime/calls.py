@@ -198,10 +198,12 @@ class Follow(Call[None]):
     Attributes:
         batches: The batches, which follow the last one.
         requests: The requests of clients whose events are in them.
+        term: The term of the leader, which is written first if it is higher than that of the store.
     """
 
     batches: Sequence[KeptBatch]
     requests: Sequence[RequestRow]
+    term: int
 
 
 # REPLICA-12

@@ -434,6 +434,9 @@ class LiveCoordinator:
         storage, announcer = self._storage, self._announcer
         assert storage is not None, "a follower without a store"
         assert announcer is not None, "a follower without a store"
+        if call.term > storage.term:
+            with self._blame:
+                await storage.begin_term(call.term)
         self._gathered = []
         for kept in call.batches:
             self._first_index = self._index
@@ -657,6 +660,7 @@ class LiveCoordinator:
 
     def _start_work(self, ask: TrackedAsk, held: AllocationStatus) -> None:
         assert self._bindings is not None, "work without a binder"
+        # REPLICA-7
         if self._follows is not None:
             return  # The leader has it run.
         self._bindings.start(self._nursery, ask, held)

@@ -288,6 +288,16 @@ class Storage:
         return self._writer.last.batch == 0
 
     @property
+    def term(self) -> int:
+        """The term of whoever leads."""
+        return self._writer.meta.term
+
+    @property
+    def last(self) -> int:
+        """The number of the last batch that is on disk."""
+        return self._writer.last.batch
+
+    @property
     def facts(self) -> Facts | None:
         """The checkpoint to begin with, or None to begin from nothing."""
         return self._kept.facts

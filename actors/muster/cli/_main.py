@@ -46,6 +46,7 @@ _COMMANDS: Final = {
     "logs": ("muster.cli._streams", "logs_command"),
     "cancel": ("muster.cli._resource_commands", "cancel"),
     "drain": ("muster.cli._resource_commands", "drain"),
+    "promote": ("muster.cli._resource_commands", "promote"),
     "config": ("muster.cli._config", "command"),
     "decisions": ("muster.cli._streams", "decisions_command"),
 }

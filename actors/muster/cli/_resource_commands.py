@@ -367,3 +367,16 @@ def _tell(context: click.Context, refusal: str | None, done: str) -> None:
     else:
         complain(f"refused: {refusal}")
         context.exit(DIFFERENT)
+
+
+# REPLICA-12
+@click.command("promote", epilog=example("muster promote --server https://standby:9080"))
+@server_options
+def promote(address: ServerAddress) -> None:
+    """Make a server that follows another one the leader; say what of the old leader it lacks.
+
+    The old leader is told, if it answers, and ends. Exit status: 0 when the server leads, 1 if it led
+    already, 2 if it cannot be asked.
+    """
+    with exit_on_server_error(), address.open() as server:
+        click.echo(server.request("POST", "replica/promote")["detail"])

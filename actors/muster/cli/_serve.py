@@ -294,6 +294,33 @@ def _run_as(
 )
 @click.option("--watch", is_flag=True, help="Read files again when they have changed.")
 @click.option(
+    "--follow",
+    metavar="URL",
+    help="Follow the server at this address: decide what it decides again, answer who reads, and be "
+    "ready to take over (muster promote).",
+)
+@click.option(
+    "--token-file",
+    type=_FILE,
+    metavar="FILE",
+    help="With --follow: the file with the token for that server, of the role replica.",
+)
+@click.option(
+    "--sync",
+    type=click.Choice(["strict", "available"]),
+    help="Answer when a follower has it on disk, too. If none acknowledges in time, strict holds calls "
+    "back, and available goes on alone.",
+)
+@click.option(
+    "--sync-timeout",
+    "sync_timeout_s",
+    default=f"{ServeOptions().sync_timeout_s:g}s",
+    show_default=True,
+    callback=_seconds,
+    metavar="TIME",
+    help="With --sync: how long an acknowledgement is waited for.",
+)
+@click.option(
     "--grace",
     "grace_s",
     default=f"{GRACE_S:g}s",

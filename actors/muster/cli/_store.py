@@ -129,6 +129,7 @@ def _facts(summary: Summary) -> Table:
     meta = summary.meta
     table = Table.grid(padding=(0, 2))
     table.add_row("partition", meta.partition)
+    table.add_row("term", str(meta.term))
     table.add_row("written by", f"Muster {meta.written_by}")
     table.add_row("origin of time", meta.origin)
     table.add_row("first batch", _batch(summary, meta.anchor.batch + 1, summary.first_us))
@@ -170,6 +171,7 @@ def _as_map(summary: Summary) -> dict[str, object]:
         "written_by": meta.written_by,
         "origin": meta.origin,
         "partition": meta.partition,
+        "term": meta.term,
         "first": _instant(summary.meta.anchor.batch + 1, summary.first_us),
         "last": _instant(summary.last_batch, summary.last_us),
         "batches": summary.batches,

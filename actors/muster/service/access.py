@@ -33,13 +33,22 @@ if TYPE_CHECKING:
 class Role(IntEnum):
     """What somebody may do; each role may do what those below it may.
 
-    ``ANYONE`` needs no token, and is for health and metrics of the process only.
+    ``ANYONE`` needs no token, and is for health and metrics of the process only. ``REPLICA`` is
+    for a server that follows this one: it is sent all that is kept, which nobody else but an
+    administrator is.
     """
 
     ANYONE = 0
     READER = 1
-    SUBMITTER = 2
-    ADMIN = 3
+    REPLICA = 2
+    SUBMITTER = 3
+    ADMIN = 4
+
+    def may(self, needed: Role) -> bool:
+        """Return whether a role may do what another one is needed for."""
+        if needed is Role.REPLICA:
+            return self in {Role.REPLICA, Role.ADMIN}
+        return self >= needed
 
 
 @final

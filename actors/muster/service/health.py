@@ -9,6 +9,7 @@ import trio
 
 if TYPE_CHECKING:
     from muster.service.options import Backend
+    from muster.service.replication.leadership import Leadership
 
 ALIVE_S: Final = 5.0
 """How long the scheduler may take to answer the heartbeat, in seconds."""
@@ -20,19 +21,23 @@ class Health:
 
     Attributes:
         batch: The number of the last batch that the heartbeat has seen.
-        is_ready: Whether recovery is over, and requests are answered.
+        is_open: Whether recovery is over, and followers are answered.
+        is_ready: Whether requests are answered: recovery is over, and no follower is waited for.
         is_ending: Whether the service was told to end.
         backend: What runs commands, or None.
 
     Args:
         runs: What runs the commands of asks: the option ``--run``.
+        leadership: Whether the service leads or follows.
     """
 
-    def __init__(self, runs: str) -> None:
+    def __init__(self, runs: str, leadership: Leadership) -> None:
         self.batch = 0
+        self.is_open = False
         self.is_ready = False
         self.is_ending = False
         self.backend: Backend | None = None
+        self.leadership = leadership
         self._runs = runs
         self._failure: str | None = None
         #: When the scheduler was asked for a sign of life that has not come yet.
@@ -78,7 +83,8 @@ class Health:
         """Return why the scheduler is not alive, or None."""
         if self._failure is not None:
             return self._failure
-        if self._asked_at is None:
+        # REPLICA-10
+        if self._asked_at is None or self.leadership.followers.is_held:
             return None
         waited_s = trio.current_time() - self._asked_at
         if waited_s <= ALIVE_S:
@@ -100,6 +106,8 @@ class Health:
         told = None if self.backend is None else self.backend.health()
         if told is not None:
             answer[self._runs] = told
+        if self.leadership.term:
+            answer["replica"] = dict(self.leadership.health())
         if trouble is not None:
             answer["detail"] = trouble
         return (200 if trouble is None else 503), answer
@@ -107,6 +115,11 @@ class Health:
     def awaited(self) -> str:
         """Return what is waited for before requests are answered."""
         awaited = None if self.backend is None else self.backend.waits_for()
+        following = self.leadership.following
+        if following is not None and not self.is_open:
+            awaited = following.problem
+        elif self.is_open:
+            awaited = "no follower has what is kept, as --sync strict wants"
         return awaited or "the state is being loaded"
 
     # ACCESS-18
@@ -117,6 +130,8 @@ class Health:
             trouble = self.awaited()
         if trouble is None and self.is_ending:
             trouble = "the service ends"
+        if trouble is None and self.leadership.followers.is_held:
+            trouble = "no follower acknowledges, as --sync strict wants: calls are held back"
         if trouble is not None:
             return 503, {"ready": False, "batch": self.batch, "detail": trouble}
         answer: dict[str, object] = {"ready": True, "batch": self.batch}

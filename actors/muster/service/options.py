@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+Sync: TypeAlias = Literal["strict", "available"]
+"""What a leader does that no follower acknowledges in time: hold calls back, or go on alone."""
+
+SYNC_TIMEOUT_S: Final = 5.0
+"""How long a leader waits for an acknowledgement, in seconds, unless it is said."""
+
 LogForm: TypeAlias = Literal["text", "json"]
 """The form of the lines of the log."""
 
@@ -351,6 +357,10 @@ class ServeOptions:
         log: The form of the lines of the log.
         watch: Whether the configuration is read again when its file has changed.
         limits: How much it takes.
+        follow: The address of the leader; None to lead.
+        token_file: The file with the token for the leader, or None.
+        sync: What to do when no follower acknowledges; None to wait for nobody.
+        sync_timeout_s: How long an acknowledgement is waited for, in seconds.
     """
 
     config: Path | None = None
@@ -376,6 +386,10 @@ class ServeOptions:
     log: LogForm = "text"
     watch: bool = False
     limits: Limits = Limits()
+    follow: str | None = None
+    token_file: Path | None = None
+    sync: Sync | None = None
+    sync_timeout_s: float = SYNC_TIMEOUT_S
 
     @property
     def run(self) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, final
 
 import trio
@@ -31,6 +32,7 @@ from muster.service.api import (
     logs,
     monitoring,
     pods,
+    replica,
 )
 from muster.service.ask_index import AskIndex
 from muster.service.authentication import Sessions, TokenAccess
@@ -49,6 +51,10 @@ from muster.service.page.site import page_routes
 from muster.service.past.states import PastStateCache
 from muster.service.payloads import Problem
 from muster.service.process import Reloader, configuration_of, raise_file_limit, run_heartbeat
+from muster.service.replication.followers import Followers
+from muster.service.replication.following import Following, LeaderAddress
+from muster.service.replication.late_backend import LateBackend
+from muster.service.replication.leadership import Leadership
 from muster.service.server.addresses import Address, Hosts, bind_all
 from muster.service.server.middleware import RequestGate, allow_no_origin
 from muster.service.server.server import Certificate, Server
@@ -61,10 +67,13 @@ from muster.service.yunikorn.app import (
     refusal,
     routes as yunikorn_routes,
 )
+from muster.store import StateReader
 from muster_core.config.model import Configuration
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from muster._surface.allocation import Binder
 
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
@@ -78,6 +87,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *logs.ENDPOINTS,
     *monitoring.METRICS_ENDPOINTS,
     *monitoring.HEALTH_ENDPOINTS,
+    *replica.ENDPOINTS,
     openapi.endpoint_of(lambda: ENDPOINTS),
 )
 """All end points that the OpenAPI document names, in its order."""
@@ -202,9 +212,11 @@ class _ServiceRun:
             else Certificate(options.tls_cert, options.tls_key)
         )
         self.usage = Usage.of(options.limits)
+        self.followers = Followers(options.sync, options.sync_timeout_s)
+        self.leadership = Leadership(self.followers, options.follow)
         self.broadcast = Broadcast(options.state, self.usage.streams, options.limits.write_s)
         self.ask_index = AskIndex()
-        self.health = Health(options.run)
+        self.health = Health(options.run, self.leadership)
         self.leases = Leases()
         self.sessions = Sessions()
         self.server = Server(self.usage)
@@ -214,6 +226,7 @@ class _ServiceRun:
         self._ends = ends
         self._rereads = rereads
         self._service: Service | None = None
+        self._following: Following | None = None
         self._waiting: Callable[[], int]
         #: The addresses that are listened on.
         self.urls: Sequence[str] = ()
@@ -225,7 +238,15 @@ class _ServiceRun:
     def _door(self, app: ASGIApp, hosts: Hosts) -> RequestGate:
         """Return the door before an application."""
         allows = may_come_from_anywhere if self.options.cors else allow_no_origin
-        return RequestGate(app, hosts, self.usage, self.health, allows, refusal)
+        return RequestGate(
+            app,
+            hosts,
+            self.usage,
+            self.health,
+            self.leadership,
+            allows_origin=allows,
+            refuses=refusal,
+        )
 
     def _service_now(self) -> Service:
         assert self._service is not None, "a request that came through before the state was loaded"
@@ -258,11 +279,12 @@ class _ServiceRun:
     async def _run_scheduler(self) -> None:
         options = self.options
         clock, ledger = WallClock(), Ledger()
-        metrics = Metrics(ledger, self.usage, self.broadcast, options.state)
+        metrics = Metrics(ledger, self.usage, self.broadcast, self.leadership, options.state)
         backend = None if options.backend is None else options.backend.backend(options)
         self.health.backend = metrics.backend = backend
+        version = await self._prepared()
         async with (
-            nullcontext() if backend is None else backend.opened() as binder,
+            _binder_of(backend, is_late=version is not None) as binder,
             open_parts(
                 self._config,
                 partition=options.partition,
@@ -281,7 +303,10 @@ class _ServiceRun:
                 ),
                 meter=metrics.meter,
                 comes_in=partial(self._comes_in, ledger),
+                mirror=self.followers,
+                follows=version,
             ) as parts,
+            trio.open_nursery() as self.followers.nursery,
         ):
             statistics = parts.statistics()
             self.broadcast.tail.begin(statistics.batches, statistics.decisions)
@@ -289,12 +314,42 @@ class _ServiceRun:
             service = self._service = self._service_of(
                 parts, ledger, backend, metrics, clock.now_us()
             )
+            if options.state is not None:
+                await self._note_store(options.state)
+            leads_now = backend if version is None else None
             async with (
                 keep_reconciled(ledger, parts.client, self._ends),
                 self.broadcast.running(self._ends),
-                nullcontext() if backend is None else backend.running(service, self.urls[0]),
+                nullcontext() if leads_now is None else leads_now.running(service, self.urls[0]),
             ):
-                await self._work(service)
+                await self._work(service, binder if isinstance(binder, LateBackend) else None)
+            self.followers.nursery.cancel_scope.cancel()
+
+    # REPLICA-2
+    async def _prepared(self) -> str | None:
+        """Bring the store of a follower, and return the version of the leader; None to lead."""
+        options = self.options
+        if options.follow is None or options.state is None:
+            return None
+        address = LeaderAddress(options.follow, options.token_file)
+        following = Following(address, options.state, options.durability, self.leadership)
+        self._following = self.leadership.following = following
+        self.leadership.url = self.urls[0]
+        version = await following.prepare()
+        if self._config is not None:
+            # What the file says is in force at the leader already, or was replaced there.
+            await trio.to_thread.run_sync(self._config_file.note, self._config)
+        return version
+
+    async def _note_store(self, state: Path) -> None:
+        """Take note of the term of the store, and where it ends."""
+
+        def read() -> tuple[int, int]:
+            with StateReader(state) as reader:
+                return reader.meta.term, reader.last().batch
+
+        self.leadership.term, self.followers.last = await trio.to_thread.run_sync(read)
+        self.leadership.url = self.urls[0]
 
     # ACCESS-40
     def _comes_in(self, ledger: Ledger, kept: Configuration, origin_us: int) -> bool:
@@ -332,20 +387,31 @@ class _ServiceRun:
             sessions=self.sessions,
             config_file=self._config_file,
             past=PastStateCache(self.options.state),
+            leadership=self.leadership,
+            following=self._following,
         )
 
-    async def _work(self, service: Service) -> None:
+    async def _work(self, service: Service, late: LateBackend | None) -> None:
         """Answer requests until the service is to end, and those under way after that."""
         if self._config is not None and self._config == await service.look(configuration_of):
             await trio.to_thread.run_sync(service.config_file.note, self._config)
         keep_loaded()
         self.health.answered(service.ledger.batch)
+        self.health.is_open = True
+        following = self._following
+        if following is None:
+            await self.followers.first(self._ends)
+            self.followers.begin(service.ledger.batch)
         self.health.is_ready = True
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)
         reloader = Reloader(service, self.access, self.certificate, self._end_without)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run_heartbeat, service)
-            nursery.start_soon(self.leases.run, service)
+            nursery.start_soon(self.leadership.end)
+            if following is None:
+                nursery.start_soon(self.leases.run, service)
+            else:
+                nursery.start_soon(self._follow, service, following, late)
             nursery.start_soon(
                 service.metrics.run,
                 service.look,
@@ -359,9 +425,23 @@ class _ServiceRun:
                 nursery.start_soon(reloader.watch)
             await self._ends.wait()
             _LOG.info("the service ends: requests under way are answered", extra=_CHANGE)
+            self.followers.end()
             if not await self.server.drain(ANSWER_S):
                 _LOG.warning("some requests were not answered in %g s, and are cut off", ANSWER_S)
             nursery.cancel_scope.cancel()
+
+    # REPLICA-4, REPLICA-13
+    async def _follow(
+        self, service: Service, following: Following, late: LateBackend | None
+    ) -> None:
+        """Follow the leader; when this server is promoted, do what a leader does."""
+        await following.run(service.client)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.leases.run, service)
+            if late is not None and service.backend is not None:
+                await late.open()
+                async with service.backend.running(service, self.urls[0]):
+                    await trio.sleep_forever()
 
     # ACCESS-21
     async def fail(self, error: Exception) -> None:
@@ -371,6 +451,15 @@ class _ServiceRun:
         self.health.is_ending = True
         self.broadcast.tail.close()
         await self.server.drain(_FAILED_S)
+
+
+def _binder_of(
+    backend: Backend | None, *, is_late: bool
+) -> AbstractAsyncContextManager[Binder | LateBackend | None]:
+    """Return a block that gives the binder of a backend, which is opened now or later."""
+    if backend is None:
+        return nullcontext()
+    return LateBackend.of(backend) if is_late else backend.opened()
 
 
 def _alone(error: Exception) -> Exception:

@@ -27,7 +27,12 @@ _KEPT: Final = ("keep", "durability", "checkpoint_every")
 # ACCESS-19
 def problems_of(options: ServeOptions) -> list[str]:
     """Return what is wrong with options; nothing if they are right."""
-    return [*_about_state(options), *_about_access(options), *backend_problems(options)]
+    return [
+        *_about_state(options),
+        *_about_replicas(options),
+        *_about_access(options),
+        *backend_problems(options),
+    ]
 
 
 def _about_state(options: ServeOptions) -> Iterator[str]:
@@ -47,6 +52,17 @@ def _about_state(options: ServeOptions) -> Iterator[str]:
             yield "--yunikorn-ui needs --yunikorn-listen: the UI has a port of its own"
         elif not options.yunikorn_ui.is_dir():
             yield f"--yunikorn-ui: {options.yunikorn_ui} is no folder"
+
+
+# REPLICA-1
+def _about_replicas(options: ServeOptions) -> Iterator[str]:
+    if options.state is None:
+        if options.follow is not None:
+            yield "--follow needs --state: a follower keeps what its leader does"
+        if options.sync is not None:
+            yield "--sync needs --state: nobody can follow without it"
+    if options.token_file is not None and options.follow is None:
+        yield "--token-file needs --follow: it has the token for the leader"
 
 
 def _about_access(options: ServeOptions) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, final
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from muster.service.metrics.scrape import Metrics
     from muster.service.options import Backend, ServeOptions
     from muster.service.past.states import PastStateCache
+    from muster.service.replication.followers import Followers
+    from muster.service.replication.following import Following
+    from muster.service.replication.leadership import Leadership
     from muster.service.streams import Broadcast
 
 
@@ -91,6 +95,8 @@ class Service:
         findings: What the page has found in the latest decisions.
         config_file: The file of ``--config``, and what it said last.
         past: The past states that were looked at last.
+        leadership: Whether it leads or follows.
+        following: How it follows, or has followed, the leader; None if it never did.
     """
 
     scheduler: Scheduler
@@ -110,6 +116,8 @@ class Service:
     sessions: Sessions
     config_file: ConfigFile
     past: PastStateCache
+    leadership: Leadership
+    following: Following | None
     findings: SubjectDecisions = attrs.field(factory=SubjectDecisions)
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
@@ -124,7 +132,7 @@ class Service:
             ClosedSchedulerError: If the scheduler is closed.
         """
         with self.usage.calls.taken():
-            return await self.client.read(read)
+            return await self._followers.unless_held(partial(self.client.read, read))
 
     # ACCESS-11
     async def call(self, call: Call[T]) -> T:
@@ -136,7 +144,11 @@ class Service:
             ClosedSchedulerError: If the scheduler is closed.
         """
         with self.usage.calls.taken():
-            return await self.client.call(call)
+            return await self._followers.unless_held(partial(self.client.call, call))
+
+    @property
+    def _followers(self) -> Followers:
+        return self.leadership.followers
 
     def configured_us(self) -> int | None:
         """Return when a configuration came in last, in microseconds since 1970, or None."""
@@ -155,7 +167,10 @@ class Service:
             ClosedSchedulerError: If the scheduler is closed.
         """
         with self.usage.calls.taken():
-            return await self.client.inspect(lambda batches, _: batches.facts())
+            inspect = self.client.inspect
+            return await self._followers.unless_held(
+                lambda: inspect(lambda batches, _: batches.facts())
+            )
 
     def unix_us(self, at_us: int) -> int:
         """Return an instant of the scheduler in microseconds since 1970 in UTC."""

@@ -223,8 +223,9 @@ def test_what_is_in_it(directory: Path) -> None:
     result = run("store", directory)
 
     assert result.exit_code == 0
-    assert lines(result.stdout)[1:10] == [
+    assert lines(result.stdout)[1:11] == [
         ["partition", "default"],
+        ["term", "1"],
         ["written", "by", "Muster", muster.__version__],
         ["origin", "of", "time", "2023-11-14T22:13:20+00:00"],
         ["first", "batch", "1", "at", "1", "s,", "2023-11-14T22:13:21+00:00"],
@@ -238,7 +239,7 @@ def test_what_is_in_it(directory: Path) -> None:
         ["3", "3", "s", "2", "117", "bytes", "yes"],
         ["6", "6", "s", "2", "117", "bytes", "yes"],
     ]
-    assert f"{directory}: format 2, 32.0 KiB" in result.stdout
+    assert f"{directory}: format 3, 32.0 KiB" in result.stdout
 
 
 def test_what_is_in_it_for_programs(directory: Path) -> None:
@@ -246,10 +247,11 @@ def test_what_is_in_it_for_programs(directory: Path) -> None:
         0,
         {
             "store": str(directory),
-            "format": 2,
+            "format": 3,
             "written_by": muster.__version__,
             "origin": "2023-11-14T22:13:20+00:00",
             "partition": "default",
+            "term": 1,
             "first": {"batch": 1, "at": 1},
             "last": {"batch": 7, "at": 7},
             "batches": 7,

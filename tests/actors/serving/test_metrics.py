@@ -123,6 +123,7 @@ def test_every_metric_of_the_table_is_there(served: Served) -> None:
                     "muster_kubernetes_",
                     "muster_queue_priority",
                     "muster_ray_",
+                    "muster_replica_",
                     "muster_slurm_",
                 )
             )

@@ -27,6 +27,8 @@ import trio.testing
 import yaml
 
 from muster.service.health import ALIVE_S, Health
+from muster.service.replication.followers import Followers
+from muster.service.replication.leadership import Leadership
 from tests.actors.serving.served import (
     CONFIG,
     PATIENCE_S,
@@ -201,7 +203,7 @@ def test_it_answers_while_much_is_decided(served: Served) -> None:
 
 
 async def test_a_scheduler_that_does_not_answer(autojump_clock: trio.testing.MockClock) -> None:
-    health = Health("none")
+    health = Health("none", Leadership(Followers(None, 5.0), None))
     health.is_ready = True
     health.answered(7)
     health.note_probe()
@@ -221,7 +223,7 @@ async def test_a_scheduler_that_does_not_answer(autojump_clock: trio.testing.Moc
 
 
 def test_problems_of_files_make_it_no_less_alive() -> None:
-    health = Health("none")
+    health = Health("none", Leadership(Followers(None, 5.0), None))
     health.note_problems("configuration", ["line 3: wrong"])
     assert health.life()[0] == 200
     assert health.life()[1]["problems"] == {"configuration": ["line 3: wrong"]}

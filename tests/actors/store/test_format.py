@@ -101,6 +101,15 @@ def test_format_1_gets_the_tables_of_a_service(tmp_path: Path) -> None:
         assert [one.key for one in reader.requests(0)] == ["k"]
 
 
+def test_format_2_gets_the_first_term(tmp_path: Path) -> None:
+    # STORE-8
+    made(tmp_path, 3).close()
+    put_facts(tmp_path, format=2, term=None)
+
+    with StateWriter.open(tmp_path) as writer:
+        assert (writer.meta.format, writer.meta.term, writer.last.batch) == (FORMAT, 1, 3)
+
+
 def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
     # STORE-8
     directory = format_0(tmp_path / "state")
@@ -121,7 +130,7 @@ def test_a_format_that_is_too_old_is_refused(tmp_path: Path) -> None:
     directory = format_0(tmp_path / "state")
 
     with pytest.raises(
-        StoreError, match=r"has format 0, and Muster .* cannot bring it to format 2"
+        StoreError, match=r"has format 0, and Muster .* cannot bring it to format 3"
     ):
         StateWriter.open(directory)
     assert not (directory / "muster.db.format-0").exists()
@@ -151,9 +160,9 @@ OPENED = pytest.mark.parametrize("opened", [opened_by_a_writer, opened_by_a_read
 def test_a_newer_format_is_refused(tmp_path: Path, opened: Callable[[Path], None]) -> None:
     # STORE-8
     made(tmp_path, 1).close()
-    put_facts(tmp_path, format=3, written_by="9.1")
+    put_facts(tmp_path, format=4, written_by="9.1")
 
-    with pytest.raises(StoreError, match=r"has format 3, written by Muster 9\.1; this is Muster"):
+    with pytest.raises(StoreError, match=r"has format 4, written by Muster 9\.1; this is Muster"):
         opened(tmp_path)
 
 
@@ -166,8 +175,8 @@ def test_a_newer_format_is_refused(tmp_path: Path, opened: Callable[[Path], None
         ("DELETE FROM meta", "the table meta does not match its digest"),
         ("UPDATE meta SET value = 1 WHERE key = 'origin_us'", "the table meta does not match"),
         ("UPDATE meta SET value = NULL WHERE key = 'origin'", "a value of another type"),
-        ("DROP TABLE checkpoint", "its tables are not those of format 2"),
-        ("CREATE TABLE more (a)", "its tables are not those of format 2"),
+        ("DROP TABLE checkpoint", "its tables are not those of format 3"),
+        ("CREATE TABLE more (a)", "its tables are not those of format 3"),
         ("DELETE FROM batch WHERE number = 3", "batches 3 to 3 are missing"),
         ("DELETE FROM batch", "batches 1 to 3 are missing"),
         ("DELETE FROM batch WHERE number = 1", "the first batch is 2, not 1"),
@@ -194,9 +203,9 @@ def test_what_cannot_be_right_is_told(
     ("changes", "told"),
     [
         ({"format": None}, "the table meta does not say its format"),
-        ({"partition": None}, "the table meta is not that of format 2: partition"),
-        ({"origin_us": "x"}, "the table meta is not that of format 2: origin_us"),
-        ({"colour": "red"}, "the table meta is not that of format 2: colour"),
+        ({"partition": None}, "the table meta is not that of format 3: partition"),
+        ({"origin_us": "x"}, "the table meta is not that of format 3: origin_us"),
+        ({"colour": "red"}, "the table meta is not that of format 3: colour"),
         ({"anchor_batch": 2, "last_batch": MOST}, "is missing|are missing|the first batch is"),
     ],
 )

@@ -43,7 +43,7 @@ def test_a_person_can_read_the_tables(tmp_path: Path) -> None:
         digest = writer.last.digest
 
     meta: dict[str, Any] = dict(query(directory, "SELECT key, value FROM meta"))
-    assert meta["format"] == 2
+    assert meta["format"] == 3
     assert meta["written_by"] == muster.__version__
     assert datetime.fromisoformat(str(meta["origin"])).timestamp() * S == ORIGIN_US
     assert meta["origin_us"] == ORIGIN_US

@@ -22,6 +22,27 @@ _PROBLEMS: Final[Schema] = {"type": "object", "additionalProperties": TEXTS}
 
 _BACKENDS: Final = {name: one.health for name, one in BACKENDS.items() if one.health is not None}
 
+_REPLICA: Final[Schema] = {
+    "type": "object",
+    "description": "whether it leads or follows, and how far who follows is behind",
+    "required": ["role", "term"],
+    "properties": {
+        "role": {"enum": ["leader", "follower"]},
+        "term": _BATCH,
+        "leader": TEXT,
+        "connected": BOOLEAN,
+        "batches_behind": _BATCH,
+        "seconds_behind": {"type": "number", "minimum": 0},
+        "followers": _BATCH,
+        "differences": _BATCH,
+        "difference": TEXT,
+        "sync": {"enum": ["strict", "available"]},
+        "alone": BOOLEAN,
+        "held": BOOLEAN,
+        "detail": TEXT,
+    },
+}
+
 LIFE: Final[Schema] = {
     "type": "object",
     "required": ["alive", "ready", "ending", "batch", "problems", "run"],
@@ -32,6 +53,7 @@ LIFE: Final[Schema] = {
         "batch": _BATCH,
         "problems": _PROBLEMS,
         "run": {"type": "string", "description": "what runs commands: the option --run"},
+        "replica": _REPLICA,
         **_BACKENDS,
         "detail": TEXT,
     },

@@ -15,6 +15,7 @@ from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreErro
 from muster.service.access import ANONYMOUS, WHO, Principal, Role
 from muster.service.limits import ROUTE
 from muster.service.payloads import Problem, as_json
+from muster.service.replication.leadership import TERM
 from muster_core.errors import ConfigError, EventError, MusterError, RefusedError
 
 if TYPE_CHECKING:
@@ -245,11 +246,12 @@ async def answer_endpoint(service: Service, endpoint: Endpoint, request: Request
     try:
         anyone = endpoint.role is Role.ANYONE
         who = request.scope[WHO] = ANONYMOUS if anyone else service.access.who(request)
-        if who.role < endpoint.role:
+        if not who.role.may(endpoint.role):
             needed = endpoint.role.name.lower()
             has = f"{who.name!r} has the role {who.role.name.lower()}"
             raise Problem(403, f"this needs the role {needed}; the token {has}")
         values = _values(endpoint, request)
+        service.leadership.check(request.headers.get(TERM), who)
         return await endpoint.handler(ApiRequest(service, request, who, values))
     except Problem as problem:
         service.usage.refusals.note(problem)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from muster.service.limits import Requests, Usage
     from muster.service.metrics.collectors import QueueFigures, UserFigures
     from muster.service.options import Backend
+    from muster.service.replication.leadership import Leadership
     from muster.service.streams import Broadcast
 
 
@@ -72,6 +73,7 @@ class ScrapeValues:
         requests: What is counted of requests.
         usage: The limits, with what is in use and what was refused.
         broadcast: The streams.
+        leadership: Whether the service leads or follows, and who follows it.
         directory: The state directory, or None.
         backend: What is measured of what runs commands, by the names of metrics.
         users: What the first users hold and have used, and all others together, by label.
@@ -88,6 +90,7 @@ class ScrapeValues:
     requests: Requests
     usage: Usage
     broadcast: Broadcast
+    leadership: Leadership
     directory: Path | None
     backend: Mapping[str, float]
     users: Mapping[str, UserFigures]
@@ -132,6 +135,11 @@ class Metric:
 gauge: Final = partial(Metric, "gauge")
 counter: Final = partial(Metric, "counter")
 histogram: Final = partial(Metric, "histogram")
+
+
+def _of_followers(reading: ScrapeValues, of: Callable[[Mapping[str, object]], float]) -> Values:
+    """Return a figure of each follower."""
+    return [((str(row["follower"]),), of(row)) for row in reading.leadership.followers.rows()]
 
 
 def _figure(of: Callable[[StateFigures], float]) -> Callable[[ScrapeValues], float | None]:
@@ -415,6 +423,50 @@ METRICS: Final = (
         "Streams that were cut off because they read too slowly.",
         lambda r: r.broadcast.lagged,
     ),
+    # REPLICA-9
+    gauge(
+        "muster_replica_term",
+        "The term of this server; without a store there is none.",
+        lambda r: r.leadership.term or None,
+    ),
+    gauge(
+        "muster_replica_follows",
+        "Whether this server follows another one (1) or leads (0).",
+        lambda r: float(r.leadership.leader is not None),
+    ),
+    gauge(
+        "muster_replica_connected",
+        "Whether a follower is connected, by follower.",
+        lambda r: _of_followers(r, lambda row: float(bool(row["connected"]))),
+        "follower",
+    ),
+    gauge(
+        "muster_replica_behind_batches",
+        "How many batches a follower is behind, by follower.",
+        lambda r: _of_followers(r, lambda row: float(str(row["batches_behind"]))),
+        "follower",
+    ),
+    gauge(
+        "muster_replica_behind_seconds",
+        "Since when a follower is behind, by follower.",
+        lambda r: _of_followers(r, lambda row: float(str(row["seconds_behind"]))),
+        "follower",
+    ),
+    counter(
+        "muster_replica_differences_total",
+        "Followers that have ended since they decided otherwise.",
+        lambda r: r.leadership.followers.differences,
+    ),
+    gauge(
+        "muster_replica_alone",
+        "Whether no follower is waited for though --sync is on.",
+        lambda r: float(r.leadership.followers.is_alone),
+    ),
+    gauge(
+        "muster_replica_held",
+        "Whether calls are held back until a follower acknowledges.",
+        lambda r: float(r.leadership.followers.is_held),
+    ),
     gauge(
         "muster_info",
         "Always 1; the label is the version of Muster.",
@@ -543,6 +595,7 @@ class Metrics:
         ledger: Knows since when asks wait, and what users have used.
         usage: The limits.
         broadcast: The streams.
+        leadership: Whether the service leads or follows, and who follows it.
         directory: The state directory, or None.
 
     Attributes:
@@ -552,11 +605,17 @@ class Metrics:
     """
 
     def __init__(
-        self, ledger: Ledger, usage: Usage, broadcast: Broadcast, directory: Path | None
+        self,
+        ledger: Ledger,
+        usage: Usage,
+        broadcast: Broadcast,
+        leadership: Leadership,
+        directory: Path | None,
     ) -> None:
         self._ledger = ledger
         self._usage = usage
         self._broadcast = broadcast
+        self._leadership = leadership
         self._directory = directory
         self._lag = Timings()
         self._exposition = Exposition()
@@ -632,6 +691,7 @@ class Metrics:
             self._usage.requests,
             self._usage,
             self._broadcast,
+            self._leadership,
             self._directory,
             {} if self.backend is None else self.backend.measures(),
             figures_of_users(self._ledger.accounts(), self._now_us()),

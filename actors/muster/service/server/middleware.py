@@ -14,16 +14,23 @@ from muster.service.api.monitoring import response_about
 from muster.service.limits import RETRY_AFTER_S, Usage, too_long, too_much
 from muster.service.logs import FIELDS
 from muster.service.payloads import Problem
+from muster.service.replication.followers import held_problem
 from muster.service.server.connection import CUT, address_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from muster.service.health import Health
+    from muster.service.replication.leadership import Leadership
     from muster.service.server.addresses import Hosts
 
 
 _LOG: Final = logging.getLogger("muster.service")
+
+REPLICA_PATH: Final = "/api/v1/replica"
+"""Where followers ask; they are answered before anybody else is."""
+
+_ANSWERED_ALWAYS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
 _ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """The headers that an answer has if it does not say otherwise."""
@@ -57,6 +64,7 @@ class RequestGate:
         hosts: The names under which the service answers.
         usage: The limits.
         health: Whether it works.
+        leadership: Whether it leads or follows.
         allows_origin: Whether other web sites may send a request; default: never.
         refuses: The form of a refusal; default: a problem.
     """
@@ -67,6 +75,8 @@ class RequestGate:
         hosts: Hosts,
         usage: Usage,
         health: Health,
+        leadership: Leadership,
+        *,
         allows_origin: AllowsOrigin = allow_no_origin,
         refuses: Refuses = as_problem,
     ) -> None:
@@ -74,6 +84,7 @@ class RequestGate:
         self.usage = usage
         self._hosts = hosts
         self._health = health
+        self.leadership = leadership
         self._allows_origin = allows_origin
         self.refuses = refuses
         self._under_way: set[_Exchange] = set()
@@ -105,8 +116,12 @@ class RequestGate:
         if problem is not None:
             self.usage.refusals.note(problem)
             return self.refuses(scope, problem)
-        if self._health.is_ready and not scope["state"].get("spare"):
+        is_spare = scope["state"].get("spare")
+        if not is_spare and self._health.is_open and scope["path"].startswith(REPLICA_PATH):
             return None
+        if self._health.is_ready and not is_spare:
+            elsewhere = self._elsewhere(scope)
+            return None if elsewhere is None else self.refuses(scope, elsewhere)
         about_health = None
         if scope["method"] in {"GET", "HEAD"}:
             about_health = response_about(self._health, scope["path"])
@@ -126,6 +141,22 @@ class RequestGate:
         if length is not None and length > limits.body_bytes:
             return too_long(limits)
         return None
+
+    # REPLICA-8, REPLICA-10
+    def _elsewhere(self, scope: Scope) -> Problem | None:
+        """Return the problem of a request that the leader has to answer, or that is held back."""
+        leadership, path = self.leadership, scope["path"]
+        if leadership.followers.is_held and path not in _ANSWERED_ALWAYS:
+            return held_problem()
+        if not leadership.is_elsewhere(scope["method"], path):
+            return None
+        place = leadership.place(
+            scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+        )
+        told = f"this server follows {leadership.leader}, which decides"
+        if place is None:
+            return Problem(503, f"{told}: ask that one", headers={"Retry-After": "1"})
+        return Problem(307, told, headers={"Location": place})
 
     # ACCESS-18
     def _not_now(self, scope: Scope) -> Problem:
@@ -195,6 +226,7 @@ class _Exchange:
             headers = [*message["headers"]]
             names = {name for name, _ in headers}
             headers += [field for field in _ALWAYS if field[0] not in names]
+            headers += self._door.leadership.headers()
             message = {**message, "headers": headers}
         else:
             self._sent_bytes += len(message.get("body", b""))

@@ -1,0 +1,494 @@
+"""Following a leader: its store is copied, its batches are decided again, and one takes over.
+
+What is on disk here is acknowledged. A connection that breaks goes on after the last batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+import attrs
+import httpx
+import trio
+from typing_extensions import override
+
+from muster._errors import StoreError
+from muster._runtime.calls import Follow, Lead
+from muster._version import __version__
+from muster.service.replication.leadership import TERM, Behind, Leadership
+from muster.store import StateReader
+from muster.store._copies import BatchGroup, CopyWriter, FrameReader, set_aside
+from muster.store._file import NAME
+from muster.store._msgpack import CodecError
+from muster.store._rows import Anchor, KeptBatch
+from muster.store._sql import RequestRow
+from muster_core.errors import MusterError
+
+if TYPE_CHECKING:
+    from muster._runtime.calls import Client
+    from muster.store._writer import Durability
+
+_LOG: Final = logging.getLogger("muster.service")
+_CHANGE: Final = {"fields": {"what": "change"}}
+
+BEAT_S: Final = 1.0
+"""How often a leader says that it is there, in seconds."""
+
+_SILENCE_S: Final = 10.0
+_FIRST_WAIT_S: Final = 0.1
+_LONGEST_WAIT_S: Final = 5.0
+_TELL_S: Final = 2.0
+"""How long the old leader may take to hear that it is over, in seconds."""
+
+_GROUPS: Final = 64
+"""How many groups of batches wait at most; the leader waits with the next ones."""
+
+_TOGETHER: Final = 512
+"""How many batches are decided before they are written together, about."""
+
+_PATH: Final = "/api/v1/replica"
+_REFUSED: Final = frozenset({401, 403, 404})
+_DIFFERS: Final = 409
+_GONE: Final = 410
+
+
+@final
+class FollowError(MusterError):
+    """The leader cannot be followed."""
+
+
+@final
+@attrs.frozen
+class LeaderAddress:
+    """Where the leader is, and how it is asked.
+
+    Attributes:
+        url: ``http://HOST:PORT``, ``https://HOST:PORT`` or ``unix:PATH``.
+        token_file: The file with the token, or None.
+    """
+
+    url: str
+    token_file: Path | None = None
+
+    @asynccontextmanager
+    async def open(self, term: int = 0) -> AsyncGenerator[httpx.AsyncClient]:
+        """Open connections to it for the time of a block.
+
+        Args:
+            term: The highest term that this server has heard of; 0 for none.
+
+        Raises:
+            OSError: If the file of the token cannot be read.
+        """
+        headers = {"User-Agent": f"muster/{__version__}"}
+        if self.token_file is not None:
+            headers["Authorization"] = f"Bearer {self.token_file.read_text().strip()}"
+        if term:
+            headers[TERM] = str(term)
+        if self.url.startswith("unix:"):
+            base = "http://localhost"
+            transport = httpx.AsyncHTTPTransport(uds=self.url.removeprefix("unix:"))
+        else:
+            base = self.url if "://" in self.url else f"http://{self.url}"
+            # As for other programs: SSL_CERT_FILE names the certificates of a private authority.
+            transport = httpx.AsyncHTTPTransport(verify=ssl.create_default_context())
+        async with httpx.AsyncClient(
+            base_url=base,
+            headers=headers,
+            transport=transport,
+            timeout=httpx.Timeout(_SILENCE_S, connect=5.0),
+            trust_env=False,
+        ) as client:
+            yield client
+
+
+@final
+@attrs.frozen
+class Promotion:
+    """What a promotion was.
+
+    Attributes:
+        term: The term that began.
+        batch: The last batch of the old leader that is here.
+        leader_batch: The last batch of the old leader that this server has heard of.
+        seconds: How long ago the old leader was heard of last, in seconds.
+    """
+
+    term: int
+    batch: int
+    leader_batch: int
+    seconds: float
+
+    @override
+    def __str__(self) -> str:
+        """Return what it was, for a person: what may be lost is said."""
+        lost = self.leader_batch - self.batch
+        known = (
+            f"the old leader's batches {self.batch + 1} to {self.leader_batch} are not here"
+            if lost > 0
+            else f"the last batch of the old leader that was heard of is here ({self.batch})"
+        )
+        return (
+            f"this server leads with term {self.term}: {known}; what the old leader did in the "
+            f"last {self.seconds:.1f} s is not known"
+        )
+
+
+@final
+class Following:
+    """Follows a leader.
+
+    Args:
+        address: Where the leader is.
+        state: The state directory.
+        durability: Whether to wait until the disk has what is written.
+        leadership: The role of this server.
+    """
+
+    def __init__(
+        self, address: LeaderAddress, state: Path, durability: Durability, leadership: Leadership
+    ) -> None:
+        self._address = address
+        self._state = state
+        self._durability: Durability = durability
+        self._leadership = leadership
+        self.name = f"{socket.gethostname()}:{state.absolute()}"
+        self._last = Anchor(0, 0, 0, b"")
+        self._origin_us, self._partition = 0, ""
+        self._leader_last = 0
+        self._heard_at = self._level_at = trio.current_time()
+        self._is_connected = False
+        self._problem = "the leader was not asked yet"
+        self._scope = trio.CancelScope()
+        self._stopped = trio.Event()
+        self._promoting = trio.Lock()
+        #: Set when this server leads.
+        self.leads = trio.Event()
+
+    # What is told
+
+    def behind(self) -> Behind:
+        """Return how far this server is behind."""
+        batches = max(0, self._leader_last - self._last.batch)
+        since = self._level_at if batches else self._heard_at
+        return Behind(batches, trio.current_time() - since)
+
+    def health(self) -> Mapping[str, object]:
+        """Return what ``/healthz`` tells of it."""
+        behind = self.behind()
+        told: dict[str, object] = {
+            "connected": self._is_connected,
+            "batches_behind": behind.batches,
+            "seconds_behind": round(behind.seconds, 3),
+        }
+        return told if self._is_connected else {**told, "detail": self._problem}
+
+    @property
+    def problem(self) -> str:
+        """Why the leader is not followed at present."""
+        return self._problem
+
+    # The beginning
+
+    # REPLICA-2, REPLICA-11
+    async def prepare(self) -> str:
+        """Bring a store that goes on where the leader's does; return the leader's version.
+
+        A store that is there is kept if the leader knows its last batch. If the leader does not
+        answer, it is kept as well: this server can be promoted.
+
+        Raises:
+            FollowError: If the leader refuses, or is one of another history.
+            StoreError: If the store cannot be read or written.
+        """
+        wait_s = _FIRST_WAIT_S
+        while True:
+            term = await trio.to_thread.run_sync(self._read_own)
+            try:
+                async with self._address.open(term) as client:
+                    about = await _asked(client, "")
+                    self._check(about)
+                    if not self._last.digest or not await self._is_known(client):
+                        await self._copy(client)
+                    return str(about["version"])
+            except (httpx.HTTPError, CodecError) as error:
+                if isinstance(error, httpx.HTTPStatusError) and (
+                    error.response.status_code in _REFUSED
+                ):
+                    told = f"{self._address.url} does not let this server follow it: {error}"
+                    raise FollowError(told) from error
+                self._note_cut(error)
+                if self._last.digest:
+                    return __version__
+                await trio.sleep(wait_s)
+                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+    def _read_own(self) -> int:
+        """Look where the own store ends, if there is one; return its term."""
+        self._last = Anchor(0, 0, 0, b"")
+        if not (self._state / NAME).exists():
+            return 0
+        with StateReader(self._state) as reader:
+            self._last = reader.last()
+            self._leadership.term = reader.meta.term
+            self._origin_us, self._partition = reader.meta.origin_us, reader.meta.partition
+            return reader.meta.term
+
+    def _check(self, about: Mapping[str, Any]) -> None:
+        if about.get("role") != "leader":
+            told = f"{self._address.url} follows {about.get('leader')}: follow that one"
+            raise FollowError(told)
+        own = self._leadership.term
+        if about["term"] < own:
+            told = f"{self._address.url} leads with term {about['term']}, and term {own} has begun"
+            raise FollowError(f"{told} here: that server is over")
+        mine = (self._origin_us, self._partition) if self._last.digest else None
+        if mine is not None and mine != (about["origin_us"], about["partition"]):
+            told = f"{self._state} has the history of another scheduler than {self._address.url}"
+            raise FollowError(f"{told}: name another directory, or a new one")
+
+    async def _is_known(self, client: httpx.AsyncClient) -> bool:
+        place: dict[str, str | int] = {
+            "batch": self._last.batch,
+            "digest": self._last.digest.hex(),
+        }
+        found = await client.get(f"{_PATH}/place", params=place)
+        if found.status_code in {_DIFFERS, _GONE}:
+            _LOG.warning("%s", found.json().get("detail"), extra=_CHANGE)
+            return False
+        _check_status(found)
+        return True
+
+    async def _copy(self, client: httpx.AsyncClient) -> None:
+        """Make the store anew, as a copy of the leader's; one that is there is set aside."""
+        copy = CopyWriter(self._state, self._durability)
+        frames = FrameReader()
+        try:
+            async with client.stream("GET", f"{_PATH}/checkpoint") as response:
+                if response.is_error:
+                    await response.aread()
+                _check_status(response)
+                async for some in response.aiter_raw():
+                    for frame in frames.feed(some):
+                        if frame[0] == "end":
+                            aside = await trio.to_thread.run_sync(set_aside, self._state)
+                            if aside is not None:
+                                _LOG.warning("the store that was here is %s now", aside)
+                        await trio.to_thread.run_sync(copy.take, frame)
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(copy.abandon)
+        if not copy.is_complete:
+            msg = "the copy of the leader's store ended too early"
+            raise CodecError(msg)
+        await trio.to_thread.run_sync(self._read_own)
+        told = "%s is a copy of the store of %s, up to batch %d"
+        _LOG.info(told, self._state, self._address.url, self._last.batch, extra=_CHANGE)
+
+    # Following
+
+    # REPLICA-4
+    async def run(self, client: Client) -> None:
+        """Follow the leader until this server is promoted.
+
+        Raises:
+            FollowError: If the leader has removed what comes next, or went another way.
+            StoreError: If a batch is decided otherwise here.
+        """
+        wait_s = _FIRST_WAIT_S
+        try:
+            with self._scope:
+                while True:
+                    before = self._last.batch
+                    try:
+                        await self._follow(client)
+                    except (httpx.HTTPError, CodecError, OSError) as error:
+                        self._note_cut(error)
+                    except ExceptionGroup as group:
+                        self._note_cut(_alone(group))
+                    if self._last.batch > before:
+                        wait_s = _FIRST_WAIT_S
+                    await trio.sleep(wait_s * random.uniform(0.5, 1.0))
+                    wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        finally:
+            self._stopped.set()
+        await self.leads.wait()
+
+    def _note_cut(self, error: Exception) -> None:
+        told = f"{self._address.url}: {str(error) or type(error).__name__}"
+        if self._is_connected or told != self._problem:
+            _LOG.warning("the leader is not followed: %s", told, extra=_CHANGE)
+        self._is_connected, self._problem = False, told
+
+    async def _follow(self, client: Client) -> None:
+        """Follow the leader while the connection holds."""
+        place: dict[str, str | int] = {
+            "after": self._last.batch,
+            "digest": self._last.digest.hex(),
+            "follower": self.name,
+            "url": self._leadership.url,
+            "version": __version__,
+        }
+        async with (
+            self._address.open(self._leadership.term) as leader,
+            leader.stream("GET", f"{_PATH}/batches", params=place) as response,
+        ):
+            if response.is_error:
+                await response.aread()
+            if response.status_code in {_DIFFERS, _GONE}:
+                raise FollowError(
+                    f"{response.json().get('detail')}: start this server again, and it begins "
+                    f"with a new copy"
+                )
+            _check_status(response)
+            send, receive = trio.open_memory_channel[BatchGroup](_GROUPS)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._decide, client, leader, receive)
+                async with send:
+                    await self._read(client, response, send)
+
+    async def _read(
+        self,
+        client: Client,
+        response: httpx.Response,
+        send: trio.MemorySendChannel[BatchGroup],
+    ) -> None:
+        frames = FrameReader()
+        async for some in response.aiter_raw():
+            for frame in frames.feed(some):
+                self._heard_at = trio.current_time()
+                if frame[0] == "beat":
+                    await self._hear(client, term=frame[1], last=frame[2])
+                else:
+                    group = BatchGroup.of(frame)
+                    self._leader_last = max(self._leader_last, group.rows[-1].number)
+                    await send.send(group)
+
+    async def _hear(self, client: Client, *, term: int, last: int) -> None:
+        """Hear that the leader is there."""
+        if term > self._leadership.term:
+            await client.call(Follow((), (), term))
+            self._leadership.term = term
+        self._leader_last = last
+        if last <= self._last.batch:
+            self._level_at = self._heard_at
+        if not self._is_connected:
+            _LOG.info("%s is followed, at batch %d", self._address.url, last, extra=_CHANGE)
+        self._is_connected = True
+
+    async def _decide(
+        self,
+        client: Client,
+        leader: httpx.AsyncClient,
+        receive: trio.MemoryReceiveChannel[BatchGroup],
+    ) -> None:
+        """Decide batches again as they come, and acknowledge those that are on disk."""
+        async for first in receive:
+            groups = [first]
+            with suppress(trio.WouldBlock, trio.EndOfChannel):
+                while sum(len(one.rows) for one in groups) < _TOGETHER:
+                    groups.append(receive.receive_nowait())
+            batches, requests = await trio.to_thread.run_sync(self._kept, groups)
+            try:
+                await client.call(Follow(batches, requests, self._leadership.term))
+            except StoreError as error:
+                with suppress(httpx.HTTPError), trio.CancelScope(shield=True):
+                    told = {
+                        "follower": self.name,
+                        "batch": self._last.batch,
+                        "difference": str(error),
+                    }
+                    await leader.post(f"{_PATH}/acknowledged", json=told, timeout=_TELL_S)
+                raise
+            last = batches[-1]
+            self._last = Anchor(last.number, last.at_us, last.last_seq, last.digest)
+            if self._leader_last <= last.number:
+                self._level_at = trio.current_time()
+            got = {"follower": self.name, "batch": last.number}
+            _check_status(await leader.post(f"{_PATH}/acknowledged", json=got))
+
+    def _kept(self, groups: Sequence[BatchGroup]) -> tuple[list[KeptBatch], list[RequestRow]]:
+        last, path = self._last, self._state / NAME
+        batches: list[KeptBatch] = []
+        for group in groups:
+            batches += group.after(last, path)
+            end = batches[-1]
+            last = Anchor(end.number, end.at_us, end.last_seq, end.digest)
+        return batches, [one for group in groups for one in group.requests]
+
+    # Taking over
+
+    # REPLICA-12
+    async def promote(self, client: Client) -> Promotion:
+        """Take over: stop following, and lead with the next term.
+
+        Raises:
+            FollowError: If this server leads already.
+            MusterError: If it cannot lead.
+        """
+        async with self._promoting:
+            if self.leads.is_set():
+                told = f"this server leads already, with term {self._leadership.term}"
+                raise FollowError(told)
+            self._scope.cancel()
+            await self._stopped.wait()
+            term = self._leadership.term + 1
+            seconds = trio.current_time() - self._heard_at
+            made = Promotion(term, self._last.batch, self._leader_last, seconds)
+            await client.call(Lead(term))
+            self._leadership.lead(term)
+            self._leadership.followers.begin(self._last.batch)
+            self.leads.set()
+        _LOG.warning("%s", made, extra=_CHANGE)
+        return made
+
+    async def tell_old_leader(self) -> None:
+        """Tell the old leader, if it answers, that it is over."""
+        with suppress(httpx.HTTPError, OSError), trio.move_on_after(_TELL_S):
+            async with self._address.open() as client:
+                told = {"term": self._leadership.term, "url": self._leadership.url}
+                await client.post(f"{_PATH}/over", json=told)
+
+
+async def _asked(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    response = await client.get(f"{_PATH}{path}")
+    _check_status(response)
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def _check_status(response: httpx.Response) -> None:
+    """Check that a leader has answered as it should.
+
+    Raises:
+        httpx.HTTPError: If it has not.
+    """
+    if not response.is_error:
+        return
+    try:
+        detail = response.json().get("detail") or response.text[:200]
+    except ValueError:
+        detail = response.text[:200]
+    told = f"{response.status_code} {detail}"
+    raise httpx.HTTPStatusError(told, request=response.request, response=response)
+
+
+def _alone(group: ExceptionGroup[Exception]) -> Exception:
+    """Return the only error of a group that a cut connection may raise.
+
+    Raises:
+        Exception: If it is another one.
+    """
+    error: Exception = group
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    if not isinstance(error, (httpx.HTTPError, CodecError, OSError)):
+        raise error
+    return error

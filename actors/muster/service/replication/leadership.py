@@ -1,0 +1,192 @@
+"""Which server leads: the term of this one, whom it follows, and how it hears that it is over.
+
+A term is a number that each promotion raises. Whoever hears of a higher one leads no more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+import attrs
+import trio
+from typing_extensions import override
+
+from muster.service.access import Principal, Role
+from muster.service.payloads import Problem
+from muster_core.errors import MusterError
+
+if TYPE_CHECKING:
+    from muster.service.replication.followers import Followers
+
+_LOG: Final = logging.getLogger("muster.service")
+_CHANGE: Final = {"fields": {"what": "change"}}
+
+TERM: Final = "Muster-Term"
+"""The header with the term of a server, or the highest one that a client has heard of."""
+
+_REDIRECTED: Final = "http"
+
+_OWN_PATHS: Final = ("/api/v1/replica", "/login", "/logout", "/config/check", "/events/try")
+"""What a follower answers itself though the method is that of a write."""
+
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@final
+class OverError(MusterError):
+    """Another server leads with a higher term."""
+
+
+@final
+@attrs.frozen
+class Behind:
+    """How far a follower is behind.
+
+    Attributes:
+        batches: How many batches it lacks.
+        seconds: Since when it lacks one, or its leader was not heard of.
+    """
+
+    batches: int
+    seconds: float
+
+    @override
+    def __str__(self) -> str:
+        """Return it as the header has it."""
+        return f"batches={self.batches}, seconds={self.seconds:.1f}"
+
+
+class Progress(Protocol):
+    """How a follower gets on."""
+
+    @property
+    def problem(self) -> str:
+        """Why the leader is not followed at present."""
+        ...
+
+    def behind(self) -> Behind:
+        """Return how far it is behind."""
+        ...
+
+    def health(self) -> Mapping[str, object]:
+        """Return what ``/healthz`` tells of it."""
+        ...
+
+
+@final
+class Leadership:
+    """The role of this server.
+
+    Args:
+        follows: The address of the leader; None if this server leads.
+
+    Attributes:
+        term: Its term; 0 until its store is open, or without one.
+        url: Where it is reached, once that is known.
+        followers: Those who follow it.
+        following: How it follows the leader; None if it leads, or once it does.
+        over: Set when another server leads with a higher term.
+    """
+
+    def __init__(self, followers: Followers, follows: str | None) -> None:
+        self.term = 0
+        self.url = ""
+        self.followers = followers
+        self.following: Progress | None = None
+        self.over = trio.Event()
+        self._follows = follows
+        self._reason = ""
+
+    @property
+    def leader(self) -> str | None:
+        """The address of the leader, if this server follows it."""
+        return self._follows
+
+    @property
+    def role(self) -> str:
+        """``leader`` or ``follower``."""
+        return "leader" if self._follows is None else "follower"
+
+    def lead(self, term: int) -> None:
+        """Note that this server leads from now on."""
+        self.term, self._follows, self.following = term, None, None
+
+    # REPLICA-14
+    def hear(self, term: int, url: str, whom: str) -> bool:
+        """Hear of a term; a leader whose term is lower is over.
+
+        Args:
+            term: The term.
+            url: Where who leads with it is reached; empty if that is not known.
+            whom: Who has told it, in words.
+
+        Returns:
+            Whether this server is over.
+        """
+        if self._follows is not None or not self.term or term <= self.term:
+            return False
+        if not self.over.is_set():
+            place = f" at {url}" if url else ""
+            self._reason = (
+                f"{whom} knows of term {term}: another server leads{place}, and this one's term "
+                f"{self.term} is over: start it again with --follow{f' {url}' if url else ''}"
+            )
+            self.over.set()
+        return True
+
+    # REPLICA-14
+    def check(self, heard: str | None, who: Principal) -> None:
+        """Hear of the term that a client knows of, if it may change something here.
+
+        Args:
+            heard: The header ``Muster-Term``, or None.
+            who: Who sends it.
+
+        Raises:
+            Problem: 503 if this server is over.
+        """
+        if heard is None or who.role < Role.REPLICA or not heard.isascii() or not heard.isdigit():
+            return
+        if self.hear(int(heard), "", f"client {who.name!r}") or self.over.is_set():
+            raise Problem(503, self._reason)
+
+    async def end(self) -> None:
+        """Wait until this server is over.
+
+        Raises:
+            OverError: Then.
+        """
+        await self.over.wait()
+        _LOG.error("%s", self._reason, extra=_CHANGE)
+        raise OverError(self._reason)
+
+    # REPLICA-8
+    def headers(self) -> Iterable[tuple[bytes, bytes]]:
+        """Yield the headers that every answer has."""
+        if self.term:
+            yield TERM.lower().encode(), b"%d" % self.term
+        if self._follows is not None:
+            yield b"muster-role", b"follower"
+            if self.following is not None:
+                yield b"muster-behind", str(self.following.behind()).encode()
+
+    def is_elsewhere(self, method: str, path: str) -> bool:
+        """Return whether a request is for the leader only, and this server follows it."""
+        return (
+            self._follows is not None and method not in _READS and not path.startswith(_OWN_PATHS)
+        )
+
+    def place(self, path: str, query: str) -> str | None:
+        """Return the address of a path at the leader, if a client can be sent there."""
+        if self._follows is None or not self._follows.startswith(_REDIRECTED):
+            return None
+        return f"{self._follows.rstrip('/')}{path}{f'?{query}' if query else ''}"
+
+    def health(self) -> Mapping[str, object]:
+        """Return what ``/healthz`` tells."""
+        told: dict[str, object] = {"role": self.role, "term": self.term}
+        if self.following is not None:
+            return {**told, "leader": self._follows, **self.following.health()}
+        return {**told, **self.followers.health()}

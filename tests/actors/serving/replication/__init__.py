@@ -1,0 +1,1 @@
+"""A second server: real leaders and followers."""

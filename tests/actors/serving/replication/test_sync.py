@@ -1,0 +1,101 @@
+"""With ``--sync`` nothing is answered that no follower has."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tests.actors.serving.replication.pairs import (
+    APP,
+    NODE,
+    asks,
+    decisions,
+    enter,
+    follower,
+    get,
+    leader,
+    level,
+    post,
+    role,
+)
+from tests.actors.serving.served import Served, until
+
+
+def test_strict_waits_for_the_first_follower(tmp_path: Path) -> None:
+    # REPLICA-10
+    with leader(tmp_path, "--sync", "strict", until_ready=False) as one:
+        one.line("a follower has to come first")
+        waits = one.client.get("/readyz")
+        assert (waits.status_code, "no follower has what is kept" in waits.text) == (503, True)
+        assert post(one, NODE).status_code == 503
+        with follower(tmp_path, one) as other:
+            one.line(r"\bready\b")
+            enter(one, NODE, APP, asks("x", 1))
+            assert decisions(other)[-1:] == decisions(one)[-1:]  # without any wait
+
+
+def test_strict_holds_calls_back(tmp_path: Path) -> None:
+    # REPLICA-10
+    sync = ("--sync", "strict", "--sync-timeout", "200ms")
+    with leader(tmp_path, *sync, until_ready=False) as one, follower(tmp_path, one) as other:
+        one.line(r"\bready\b")
+        enter(one, NODE, APP)
+        other.process.send_signal(signal.SIGSTOP)
+        held = post(one, asks("x", 1), key="k")
+        assert (held.status_code, "send it again with the same Idempotency" in held.text) == (
+            503,
+            True,
+        )
+        assert one.client.get("/api/v1/asks").status_code == 503
+        assert role(one)["held"]
+        other.process.send_signal(signal.SIGCONT)
+        one.line("calls are answered again")
+        until(lambda: one.client.get("/readyz").status_code == 200)
+        again = post(one, asks("x", 1), key="k")
+        assert again.json()[0]["asks"] == ["x-0"]
+        assert len(get(one, "/api/v1/asks")["items"]) == 1
+
+
+def test_available_goes_on_alone(tmp_path: Path) -> None:
+    # REPLICA-10
+    sync = ("--sync", "available", "--sync-timeout", "200ms")
+    with leader(tmp_path, *sync) as one, follower(tmp_path, one) as other:
+        enter(one, NODE, APP)
+        level(one, other)
+        other.process.send_signal(signal.SIGSTOP)
+        enter(one, asks("x", 1))
+        one.line("goes on alone")
+        assert role(one)["alone"]
+        enter(one, asks("y", 1))
+        other.process.send_signal(signal.SIGCONT)
+        until(lambda: not role(one)["alone"])
+        enter(one, asks("z", 1))
+        assert decisions(other)[-1:] == decisions(one)[-1:]
+
+
+def test_no_answered_call_is_lost(tmp_path: Path) -> None:
+    # REPLICA-10, REPLICA-12
+    sync = ("--sync", "strict")
+    with leader(tmp_path, *sync, until_ready=False) as one, follower(tmp_path, one) as other:
+        one.line(r"\bready\b")
+        enter(one, NODE, APP)
+        for number in range(20):
+            enter(one, asks(f"x{number}", 1))
+        answered = decisions(one)
+        one.kill()
+        assert other.client.post("/api/v1/replica/promote").status_code == 200
+        assert decisions(other)[: len(answered)] == answered
+
+
+def test_a_follower_of_a_strict_pair_leads_alone_at_first(tmp_path: Path) -> None:
+    # REPLICA-10
+    with leader(tmp_path) as one, follower(tmp_path, one, "--sync", "available") as other:
+        enter(one, NODE, APP)
+        level(one, other)
+        one.kill()
+        assert other.client.post("/api/v1/replica/promote").status_code == 200
+        state = ("--state", str(tmp_path / "leader"))
+        with Served(tmp_path, *state, "--follow", other.urls[0]) as back:
+            level(other, back)
+            enter(other, asks("x", 1))
+            assert decisions(back)[-1:] == decisions(other)[-1:]
