@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate
@@ -73,7 +73,8 @@ class ScrapeValues:
         requests: What is counted of requests.
         usage: The limits, with what is in use and what was refused.
         broadcast: The streams.
-        leadership: Whether the service leads or follows, and who follows it.
+        leadership: Whether the service leads or follows.
+        followers: Who follows it.
         directory: The state directory, or None.
         backend: What is measured of what runs commands, by the names of metrics.
         users: What the first users hold and have used, and all others together, by label.
@@ -91,6 +92,7 @@ class ScrapeValues:
     usage: Usage
     broadcast: Broadcast
     leadership: Leadership
+    followers: Sequence[Mapping[str, Any]]
     directory: Path | None
     backend: Mapping[str, float]
     users: Mapping[str, UserFigures]
@@ -137,9 +139,9 @@ counter: Final = partial(Metric, "counter")
 histogram: Final = partial(Metric, "histogram")
 
 
-def _of_followers(reading: ScrapeValues, of: Callable[[Mapping[str, object]], float]) -> Values:
-    """Return a figure of each follower."""
-    return [((str(row["follower"]),), of(row)) for row in reading.leadership.followers.rows()]
+def _of_followers(name: str) -> Callable[[ScrapeValues], Values]:
+    """Return how a figure of each follower is read."""
+    return lambda r: [((row["follower"],), float(row[name])) for row in r.followers]
 
 
 def _figure(of: Callable[[StateFigures], float]) -> Callable[[ScrapeValues], float | None]:
@@ -437,19 +439,19 @@ METRICS: Final = (
     gauge(
         "muster_replica_connected",
         "Whether a follower is connected, by follower.",
-        lambda r: _of_followers(r, lambda row: float(bool(row["connected"]))),
+        _of_followers("connected"),
         "follower",
     ),
     gauge(
         "muster_replica_behind_batches",
         "How many batches a follower is behind, by follower.",
-        lambda r: _of_followers(r, lambda row: float(str(row["batches_behind"]))),
+        _of_followers("batches_behind"),
         "follower",
     ),
     gauge(
         "muster_replica_behind_seconds",
         "Since when a follower is behind, by follower.",
-        lambda r: _of_followers(r, lambda row: float(str(row["seconds_behind"]))),
+        _of_followers("seconds_behind"),
         "follower",
     ),
     counter(
@@ -692,6 +694,7 @@ class Metrics:
             self._usage,
             self._broadcast,
             self._leadership,
+            self._leadership.followers.rows(),
             self._directory,
             {} if self.backend is None else self.backend.measures(),
             figures_of_users(self._ledger.accounts(), self._now_us()),

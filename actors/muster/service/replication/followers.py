@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 import attrs
 import outcome
@@ -287,12 +287,12 @@ class Followers:
         batches = max(0, self.last - follower.batch)
         return batches, trio.current_time() - follower.level_at if batches else 0.0
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return what the list of followers says of each."""
-        found: list[dict[str, object]] = []
+        found: list[dict[str, Any]] = []
         for one in self._known.values():
             batches, seconds = self.lag(one)
-            row: dict[str, object] = {
+            row: dict[str, Any] = {
                 "follower": one.name,
                 "url": one.url,
                 "version": one.version,

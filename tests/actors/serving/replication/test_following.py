@@ -164,7 +164,8 @@ def test_a_difference_ends_it(tmp_path: Path) -> None:
         until(lambda: role(one)["differences"] == 1)
         assert f"batch {kept + 1} decides otherwise" in role(one)["difference"]
         enter(one, asks("y", 1))  # it goes on
-        assert "muster_replica_differences_total 1.0" in one.client.get("/metrics").text
+        scraped = one.client.get("/metrics").text
+        assert "muster_replica_differences_total 1.0" in scraped
     assert digest(tmp_path / "follower")[0] == kept
 
 
