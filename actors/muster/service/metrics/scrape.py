@@ -140,7 +140,6 @@ histogram: Final = partial(Metric, "histogram")
 
 
 def _of_followers(name: str) -> Callable[[ScrapeValues], Values]:
-    """Return how a figure of each follower is read."""
     return lambda r: [((row["follower"],), float(row[name])) for row in r.followers]
 
 
@@ -460,14 +459,10 @@ METRICS: Final = (
         lambda r: r.leadership.followers.differences,
     ),
     gauge(
-        "muster_replica_alone",
-        "Whether no follower is waited for though --sync is on.",
-        lambda r: float(r.leadership.followers.is_alone),
-    ),
-    gauge(
-        "muster_replica_held",
-        "Whether calls are held back until a follower acknowledges.",
-        lambda r: float(r.leadership.followers.is_held),
+        "muster_replica_sync",
+        "What has become of --sync: `alone` if no follower is waited for, `held` if calls are.",
+        lambda r: [((one,), float(on)) for one, on in r.leadership.followers.troubles.items()],
+        "state",
     ),
     gauge(
         "muster_info",

@@ -282,6 +282,11 @@ class Followers:
         """The followers that are remembered, those that came last at the end."""
         return [*self._known.values()]
 
+    @property
+    def troubles(self) -> Mapping[str, bool]:
+        """What has become of ``--sync``."""
+        return {"alone": self.is_alone, "held": self.is_held}
+
     def lag(self, follower: Follower) -> tuple[int, float]:
         """Return how many batches and seconds a follower is behind."""
         batches = max(0, self.last - follower.batch)
@@ -313,9 +318,7 @@ class Followers:
             "differences": self.differences,
         }
         if self._sync is not None:
-            told["sync"] = self._sync
-            told["alone"] = self.is_alone
-            told["held"] = self.is_held
+            told |= {"sync": self._sync, **self.troubles}
         different = next((one for one in self._known.values() if one.difference), None)
         if different is not None:
             told["difference"] = f"{different.name}: {different.difference}"
