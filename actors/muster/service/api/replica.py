@@ -24,6 +24,7 @@ from muster.service.endpoints.schemas import (
     Schema,
     array,
     integer,
+    maybe,
     query,
     record,
 )
@@ -59,6 +60,7 @@ _FOLLOWER: Final = record(
     batch=_COUNT,
     batches_behind=_COUNT,
     seconds_behind=_SECONDS,
+    difference=maybe(TEXT),
 )
 
 _ABOUT: Final[Schema] = {

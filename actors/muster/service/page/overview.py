@@ -347,6 +347,7 @@ async def _overview(page: PageRequest) -> Response:
         state=state,
         health=page.service.health.life()[1],
         directory=page.service.options.state,
+        followers=page.service.leadership.followers.rows(),
         waits=wait_histogram(state["now"].waits),
         reasons=await reasons(page, state["now"]),
         decisions=await latest_decisions(page, state["last"]),

@@ -283,6 +283,9 @@ async def _answered(service: Service, route: Page, request: Request) -> Response
     page: PageRequest | None = None
     try:
         who, session = _session_of(service, route, request)
+        # REPLICA-8
+        if service.leadership.leader is not None and who.role > Role.READER:
+            who = attrs.evolve(who, role=Role.READER)  # What changes something is for the leader.
         request.scope[WHO] = who
         # What is wrong with the moment is told on a page of the present.
         moment, batch = Moment(service, request), service.broadcast.tail.batch

@@ -305,9 +305,8 @@ class Followers:
                 "batch": one.batch,
                 "batches_behind": batches,
                 "seconds_behind": round(seconds, 3),
+                "difference": one.difference,
             }
-            if one.difference is not None:
-                row["difference"] = one.difference
             found.append(row)
         return found
 

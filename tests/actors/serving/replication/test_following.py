@@ -88,7 +88,11 @@ def test_reads_are_answered_and_writes_go_to_the_leader(tmp_path: Path) -> None:
         elsewhere = post(other, NODE)
         assert elsewhere.status_code == 307
         assert elsewhere.headers["location"] == f"{one.urls[0]}/api/v1/events"
-        assert other.client.get("/queues").status_code == 200  # the page
+        page = other.client.get("/").text
+        assert f"Follows {one.urls[0]}: level" in page
+        assert f"Follower {get(one, '/api/v1/replica')['followers'][0]['follower']}: level" in (
+            one.client.get("/").text
+        )
 
         answer = other.client.get("/api/v1/queues")
         assert answer.headers["muster-role"] == "follower"
