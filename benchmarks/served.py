@@ -42,18 +42,25 @@ class Served:
     Args:
         folder: Its state directory is below it; None for a service that keeps nothing.
         log: The file for its standard error.
+        *arguments: Further arguments of the command.
 
     Attributes:
         port: The port on which it listens.
+        is_over: Whether it ends by itself, with an error.
     """
 
-    def __init__(self, folder: Path | None, log: Path) -> None:
+    def __init__(self, folder: Path | None, log: Path, *arguments: str) -> None:
         state = () if folder is None else ("--state", str(folder / "state"))
         command = [sys.executable, "-m", "muster", "serve", *state, "--listen", "127.0.0.1:0"]
+        command += arguments
+        is_second = "--follow" in arguments
+        self.is_over = False
         self._log = log
-        self._cores = os.sched_getaffinity(0)
+        self._cores = {*range(os.cpu_count() or 1)} if is_second else os.sched_getaffinity(0)
         with log.open("wb") as told:
-            os.sched_setaffinity(0, {min(self._cores)})  # the service inherits it
+            # The service inherits it; one that follows leaves the core of its leader alone.
+            own = max(self._cores) if is_second else min(self._cores)
+            os.sched_setaffinity(0, {own})
             self._process = subprocess.Popen(command, stderr=told, stdin=subprocess.DEVNULL)
             os.sched_setaffinity(0, {max(self._cores)})
         self.port = self._find_port()
@@ -81,7 +88,8 @@ class Served:
         self._process.send_signal(signal.SIGTERM if error is None else signal.SIGKILL)
         status = self._process.wait(PATIENCE_S)
         os.sched_setaffinity(0, self._cores)
-        assert error is not None or status == 0, self._log.read_text(encoding="utf-8")[-2_000:]
+        is_fine = error is not None or self.is_over or status == 0
+        assert is_fine, self._log.read_text(encoding="utf-8")[-2_000:]
 
     def processor_s(self) -> float:
         """Return how long the service has used the processor, in seconds."""

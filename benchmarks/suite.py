@@ -36,7 +36,11 @@ SIMPY: Final = 0.1
 PLAIN: Final = ("W1", "W2", "W3a", "W3b", "W4")
 """The workloads without gangs. Their goals are instructions, as the yardstick is not steady."""
 
-_SERVICES: Final = {"serve": "benchmarks.serve:measure", "page": "benchmarks.pages:measure"}
+_SERVICES: Final = {
+    "serve": "benchmarks.serve:measure",
+    "page": "benchmarks.pages:measure",
+    "replicas": "benchmarks.replicas:measure",
+}
 """What measures a service."""
 
 Found = Mapping[str, Measured]
@@ -118,6 +122,7 @@ def parts(scale: float, trace: Path | None = None) -> list[Part]:
         _module("reload", "a new configuration with 10,000 applications and 100,000 asks"),
         _module("store", "what it costs to keep the state on disk"),
         _service("serve", "what muster serve bears on one core, with its clients on another"),
+        _service("replicas", "what a follower costs its leader, and how it takes over"),
         _service("page", "how long a page of muster serve takes, of a large cluster"),
         _ray(),
         _kubernetes(),

@@ -53,6 +53,9 @@ _GROUPS: Final = 64
 _TOGETHER: Final = 512
 """How many batches are decided before they are written together, about."""
 
+_SMALL_BYTES: Final = 16 * 1024
+"""Up to how many bytes events are decoded where they are, and not in a thread."""
+
 _PATH: Final = "/api/v1/replica"
 _REFUSED: Final = frozenset({401, 403, 404})
 _DIFFERS: Final = 409
@@ -395,7 +398,11 @@ class Following:
             with suppress(trio.WouldBlock, trio.EndOfChannel):
                 while sum(len(one.rows) for one in groups) < _TOGETHER:
                     groups.append(receive.receive_nowait())
-            batches, requests = await trio.to_thread.run_sync(self._kept, groups)
+            size = sum(len(row.events) for group in groups for row in group.rows)
+            if size <= _SMALL_BYTES:  # A thread would take longer than that.
+                batches, requests = self._kept(groups)
+            else:
+                batches, requests = await trio.to_thread.run_sync(self._kept, groups)
             try:
                 await client.call(Follow(batches, requests, self._leadership.term))
             except StoreError as error:
