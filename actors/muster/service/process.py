@@ -246,6 +246,9 @@ class Reloader:
         options = self.service.options
         path = options.config
         assert path is not None, "a configuration without a file"
+        # REPLICA-7
+        if self.service.leadership.leader is not None:
+            return "left to the leader"
 
         def read() -> Configuration:
             return read_configuration(path, partition=options.partition)

@@ -54,7 +54,7 @@ from muster.service.process import Reloader, configuration_of, raise_file_limit,
 from muster.service.replication.followers import Followers
 from muster.service.replication.following import Following, LeaderAddress
 from muster.service.replication.late_backend import LateBackend
-from muster.service.replication.leadership import Leadership
+from muster.service.replication.leadership import Leadership, check_not_over, forget_over
 from muster.service.server.addresses import Address, Hosts, bind_all
 from muster.service.server.middleware import RequestGate, allow_no_origin
 from muster.service.server.server import Certificate, Server
@@ -329,13 +329,17 @@ class _ServiceRun:
     async def _prepared(self) -> str | None:
         """Bring the store of a follower, and return the version of the leader; None to lead."""
         options = self.options
-        if options.follow is None or options.state is None:
+        if options.state is None:
+            return None
+        self.leadership.url = _public(self.urls[0], options.hosts)
+        if options.follow is None:
+            await trio.to_thread.run_sync(check_not_over, options.state)
             return None
         address = LeaderAddress(options.follow, options.token_file)
         following = Following(address, options.state, options.durability, self.leadership)
         self._following = self.leadership.following = following
-        self.leadership.url = self.urls[0]
         version = await following.prepare()
+        await trio.to_thread.run_sync(forget_over, options.state)
         if self._config is not None:
             # What the file says is in force at the leader already, or was replaced there.
             await trio.to_thread.run_sync(self._config_file.note, self._config)
@@ -349,7 +353,6 @@ class _ServiceRun:
                 return reader.meta.term, reader.last().batch
 
         self.leadership.term, self.followers.last = await trio.to_thread.run_sync(read)
-        self.leadership.url = self.urls[0]
 
     # ACCESS-40
     def _comes_in(self, ledger: Ledger, kept: Configuration, origin_us: int) -> bool:
@@ -407,7 +410,7 @@ class _ServiceRun:
         reloader = Reloader(service, self.access, self.certificate, self._end_without)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run_heartbeat, service)
-            nursery.start_soon(self.leadership.end)
+            nursery.start_soon(self.leadership.end, self.options.state)
             if following is None:
                 nursery.start_soon(self.leases.run, service)
             else:
@@ -425,7 +428,7 @@ class _ServiceRun:
                 nursery.start_soon(reloader.watch)
             await self._ends.wait()
             _LOG.info("the service ends: requests under way are answered", extra=_CHANGE)
-            self.followers.end()
+            nursery.start_soon(self.followers.end)
             if not await self.server.drain(ANSWER_S):
                 _LOG.warning("some requests were not answered in %g s, and are cut off", ANSWER_S)
             nursery.cancel_scope.cancel()
@@ -468,6 +471,13 @@ def _alone(error: Exception) -> Exception:
         return error
     group = cast("ExceptionGroup[Exception]", error)
     return _alone(group.exceptions[0]) if len(group.exceptions) == 1 else group
+
+
+def _public(url: str, hosts: Sequence[str]) -> str:
+    """Return the address that others can use: a name instead of all addresses of a machine."""
+    scheme, _, place = url.partition("://")
+    host, _, port = place.rpartition(":")
+    return f"{scheme}://{hosts[0]}:{port}" if hosts and host.strip("[]") in _ANY else url
 
 
 def _names(options: ServeOptions) -> list[str]:

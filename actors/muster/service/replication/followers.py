@@ -25,6 +25,12 @@ _LOG: Final = logging.getLogger("muster.service")
 _CHANGE: Final = {"fields": {"what": "change"}}
 
 _RECENT_BYTES: Final = 32 * 1024 * 1024
+_END_S: Final = 2.0
+"""How long followers may take at the end, in seconds."""
+
+_LAST_S: Final = 0.1
+"""For how long calls under way may still bring batches then, in seconds."""
+
 _KNOWN: Final = 16
 """How many followers are remembered."""
 
@@ -120,8 +126,12 @@ class Followers:
             await ends.wait()
             nursery.cancel_scope.cancel()
 
-    def end(self) -> None:
-        """End all streams when they have sent what there is."""
+    async def end(self) -> None:
+        """End all streams, soon after those who read have what was answered."""
+        with trio.move_on_after(_END_S):
+            await trio.sleep(_LAST_S)
+            while any(one.connections and one.batch < self.last for one in self._known.values()):
+                await self._acknowledged.wait()
         self.is_over = True
         self._wake()
 
@@ -130,15 +140,22 @@ class Followers:
     # REPLICA-9
     async def written(self, group: BatchGroup, /) -> None:
         """Hear of batches that were written; returns when they may be announced."""
-        first, self.last = group.rows[0].number, group.rows[-1].number
-        frame = group.frame()
-        self._recent.append((first, self.last, frame))
-        self._recent_bytes += len(frame)
-        while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
-            self._recent_bytes -= len(self._recent.popleft()[2])
+        self.last = group.rows[-1].number
+        if any(one.connections for one in self._known.values()):
+            self._remember(group)
+        else:
+            self._recent.clear()
+            self._recent_bytes = 0
         self._wake()
         if self._sync is not None and self._is_open:
             await self._confirm(self.last)
+
+    def _remember(self, group: BatchGroup) -> None:
+        frame = group.frame()
+        self._recent.append((group.rows[0].number, self.last, frame))
+        self._recent_bytes += len(frame)
+        while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
+            self._recent_bytes -= len(self._recent.popleft()[2])
 
     def _wake(self) -> None:
         self._news.set()

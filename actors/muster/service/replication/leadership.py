@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 import attrs
@@ -15,6 +16,7 @@ from typing_extensions import override
 
 from muster.service.access import Principal, Role
 from muster.service.payloads import Problem
+from muster.store._file import NAME
 from muster_core.errors import MusterError
 
 if TYPE_CHECKING:
@@ -34,9 +36,32 @@ _OWN_PATHS: Final = ("/api/v1/replica", "/login", "/logout", "/config/check", "/
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
+_OVER: Final = f"{NAME}.over"
+"""The file in a state directory whose server was over; it says why."""
+
+
 @final
 class OverError(MusterError):
     """Another server leads with a higher term."""
+
+
+# REPLICA-14
+def check_not_over(state: Path) -> None:
+    """Check that a server may lead with a state directory.
+
+    Raises:
+        OverError: If another one had a higher term when this one led last.
+    """
+    try:
+        reason = (state / _OVER).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    raise OverError(f"{reason}; or remove {state / _OVER} if that server is gone for good")
+
+
+def forget_over(state: Path) -> None:
+    """Forget that a server was over, now that it follows."""
+    (state / _OVER).unlink(missing_ok=True)
 
 
 @final
@@ -152,13 +177,15 @@ class Leadership:
         if self.hear(int(heard), "", f"client {who.name!r}") or self.over.is_set():
             raise Problem(503, self._reason)
 
-    async def end(self) -> None:
-        """Wait until this server is over.
+    async def end(self, state: Path | None) -> None:
+        """Wait until this server is over; a later start learns of it from the state directory.
 
         Raises:
             OverError: Then.
         """
         await self.over.wait()
+        if state is not None:
+            await trio.to_thread.run_sync((state / _OVER).write_text, self._reason)
         _LOG.error("%s", self._reason, extra=_CHANGE)
         raise OverError(self._reason)
 

@@ -49,6 +49,8 @@ def test_a_follower_takes_over(tmp_path: Path) -> None:
         assert [one["asks"] for one in again.json()] == [[], [], ["x-0", "x-1"]]
         assert decisions(other) == before
         enter(other, asks("y", 1))
+    with pytest.raises(AssertionError, match="this one's term 1 is over"):
+        leader(tmp_path)  # systemd would start it again
     assert term(tmp_path / "follower") == 2
     with Served(tmp_path, "--state", str(tmp_path / "follower")) as other:
         assert role(other)["term"] == 2
