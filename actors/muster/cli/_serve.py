@@ -306,6 +306,13 @@ def _run_as(
     help="With --follow: the file with the token for that server, of the role replica.",
 )
 @click.option(
+    "--lease",
+    metavar="LEASE",
+    help="Lead only while holding this lease: file:PATH, a file that both servers share, or "
+    "kubernetes:NAMESPACE/NAME (with --run kubernetes also NAMESPACE/NAME). With --follow: take over "
+    "when the other server loses it.",
+)
+@click.option(
     "--sync",
     type=click.Choice(["strict", "available"]),
     help="Answer when a follower has it on disk, too. If none acknowledges in time, strict holds calls "
@@ -363,6 +370,8 @@ def _options(values: Mapping[str, Any]) -> ServeOptions:
     chosen = backends.pop(others.pop("run"), None)
     if chosen is not None:
         chosen, others["config"] = chosen.take_config(others["config"])
+        if others["follow"] is None:
+            chosen, others["lease"] = chosen.take_lease(others["lease"])
     return ServeOptions(
         **others,
         backend=chosen,

@@ -115,6 +115,7 @@ class Health:
     def awaited(self) -> str:
         """Return what is waited for before requests are answered."""
         awaited = None if self.backend is None else self.backend.waits_for()
+        awaited = awaited or self.leadership.waits_for
         following = self.leadership.following
         if following is not None and not self.is_open:
             awaited = following.problem

@@ -309,6 +309,10 @@ class BackendOptions(ABC):
         """Return the options with a ``--config`` that only they understand, and what else it is."""
         return self, config
 
+    def take_lease(self, lease: str | None) -> tuple[BackendOptions, str | None]:
+        """Return the options with a ``--lease`` that they hold themselves, and what else it is."""
+        return self, lease
+
     def contradiction(self) -> str | None:
         """Return how its options contradict each other, or None."""
         return None
@@ -361,6 +365,7 @@ class ServeOptions:
         token_file: The file with the token for the leader, or None.
         sync: What to do when no follower acknowledges; None to wait for nobody.
         sync_timeout_s: How long an acknowledgement is waited for, in seconds.
+        lease: The lease that only who leads holds: ``file:PATH`` or ``kubernetes:NAMESPACE/NAME``.
     """
 
     config: Path | None = None
@@ -390,6 +395,7 @@ class ServeOptions:
     token_file: Path | None = None
     sync: Sync | None = None
     sync_timeout_s: float = SYNC_TIMEOUT_S
+    lease: str | None = None
 
     @property
     def run(self) -> str:

@@ -51,6 +51,7 @@ from muster.service.page.site import page_routes
 from muster.service.past.states import PastStateCache
 from muster.service.payloads import Problem
 from muster.service.process import Reloader, configuration_of, raise_file_limit, run_heartbeat
+from muster.service.replication.election import Election
 from muster.service.replication.followers import Followers
 from muster.service.replication.following import Following, LeaderAddress
 from muster.service.replication.late_backend import LateBackend
@@ -227,6 +228,7 @@ class _ServiceRun:
         self._rereads = rereads
         self._service: Service | None = None
         self._following: Following | None = None
+        self._election: Election | None = None
         self._waiting: Callable[[], int]
         #: The addresses that are listened on.
         self.urls: Sequence[str] = ()
@@ -277,12 +279,32 @@ class _ServiceRun:
             closing.cancel()
 
     async def _run_scheduler(self) -> None:
+        """Lead or follow, as the options and the lease say."""
+        options = self.options
+        self.leadership.url = _public(self.urls[0], options.hosts)
+        if options.lease is None or options.state is None:
+            await self._run_as(options.follow)
+            return
+        async with (
+            Election.of(options.lease, self.leadership, options.state) as self._election,
+            trio.open_nursery() as nursery,
+        ):
+            follow = await self._election.begin(options.follow)
+            self.leadership.follow(follow)
+            self.followers.may_lead = self._election.is_held
+            if follow is None:
+                nursery.start_soon(self._election.hold)
+            await self._run_as(follow)
+            nursery.cancel_scope.cancel()
+
+    async def _run_as(self, follow: str | None) -> None:
+        """Run the scheduler of a server that leads, or follows the one at an address."""
         options = self.options
         clock, ledger = WallClock(), Ledger()
         metrics = Metrics(ledger, self.usage, self.broadcast, self.leadership, options.state)
         backend = None if options.backend is None else options.backend.backend(options)
         self.health.backend = metrics.backend = backend
-        version = await self._prepared()
+        version = await self._prepared(follow)
         async with (
             _binder_of(backend, is_late=version is not None) as binder,
             open_parts(
@@ -326,16 +348,15 @@ class _ServiceRun:
             self.followers.nursery.cancel_scope.cancel()
 
     # REPLICA-2
-    async def _prepared(self) -> str | None:
+    async def _prepared(self, follow: str | None) -> str | None:
         """Bring the store of a follower, and return the version of the leader; None to lead."""
         options = self.options
         if options.state is None:
             return None
-        self.leadership.url = _public(self.urls[0], options.hosts)
-        if options.follow is None:
+        if follow is None:
             await trio.to_thread.run_sync(check_not_over, options.state)
             return None
-        address = LeaderAddress(options.follow, options.token_file)
+        address = LeaderAddress(follow, options.token_file)
         following = Following(address, options.state, options.durability, self.leadership)
         self._following = self.leadership.following = following
         version = await following.prepare()
@@ -392,6 +413,7 @@ class _ServiceRun:
             past=PastStateCache(self.options.state),
             leadership=self.leadership,
             following=self._following,
+            election=self._election,
         )
 
     async def _work(self, service: Service, late: LateBackend | None) -> None:
@@ -438,8 +460,10 @@ class _ServiceRun:
         self, service: Service, following: Following, late: LateBackend | None
     ) -> None:
         """Follow the leader; when this server is promoted, do what a leader does."""
-        await following.run(service.client)
         async with trio.open_nursery() as nursery:
+            if self._election is not None:
+                nursery.start_soon(self._election.stand, following, service.client)
+            await following.run(service.client)
             nursery.start_soon(self.leases.run, service)
             if late is not None and service.backend is not None:
                 await late.open()

@@ -12,6 +12,7 @@ import attrs
 
 from muster._surface.conversion import configuration_of
 from muster.service.backends.registry import backend_problems
+from muster.service.replication.file_lease import lease_of
 from muster.service.server.addresses import Address, host_of
 from muster.store._file import Lock, make_directory
 from muster_core.config.model import Configuration
@@ -61,8 +62,15 @@ def _about_replicas(options: ServeOptions) -> Iterator[str]:
             yield "--follow needs --state: a follower keeps what its leader does"
         if options.sync is not None:
             yield "--sync needs --state: nobody can follow without it"
+        if options.lease is not None:
+            yield "--lease needs --state: who leads next goes on with what is kept"
     if options.token_file is not None and options.follow is None:
         yield "--token-file needs --follow: it has the token for the leader"
+    if options.lease is not None:
+        try:
+            lease_of(options.lease, "-", "")
+        except MusterError as error:
+            yield f"--lease: {error}"
 
 
 def _about_access(options: ServeOptions) -> Iterator[str]:

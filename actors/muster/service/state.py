@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from muster.service.metrics.scrape import Metrics
     from muster.service.options import Backend, ServeOptions
     from muster.service.past.states import PastStateCache
+    from muster.service.replication.election import Election
     from muster.service.replication.followers import Followers
     from muster.service.replication.following import Following
     from muster.service.replication.leadership import Leadership
@@ -97,6 +98,7 @@ class Service:
         past: The past states that were looked at last.
         leadership: Whether it leads or follows.
         following: How it follows, or has followed, the leader; None if it never did.
+        election: The lease by which it leads, or None.
     """
 
     scheduler: Scheduler
@@ -118,6 +120,7 @@ class Service:
     past: PastStateCache
     leadership: Leadership
     following: Following | None
+    election: Election | None
     findings: SubjectDecisions = attrs.field(factory=SubjectDecisions)
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:

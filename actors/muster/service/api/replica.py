@@ -29,7 +29,7 @@ from muster.service.endpoints.schemas import (
     record,
 )
 from muster.service.payloads import Problem, body_of
-from muster.service.replication.following import BEAT_S
+from muster.service.replication.following import BEAT_S, FollowError
 from muster.service.streams import LongResponse
 from muster.store import StateReader
 from muster.store._copies import BatchGroup, copy_of, frame_of, groups_after
@@ -312,11 +312,15 @@ async def _promote(asked: ApiRequest) -> Response:
     if following is None or service.leadership.leader is None:
         term = service.leadership.term
         raise Problem(409, f"this server leads already, with term {term}")
+    election = service.election
     try:
-        made = await following.promote(service.client)
-    except StoreError as error:
+        if election is None:
+            made = await following.promote(service.client)
+        else:
+            made = await election.take(following)
+    except (StoreError, FollowError) as error:
         raise Problem(503, str(error)) from error
-    await following.tell_old_leader()
+    await following.tell_old_leader(made.term)
     return json_response(
         {
             "term": made.term,

@@ -135,12 +135,7 @@ class KubernetesOptions(BackendOptions):
         "how long a binding waits for an eviction that is refused.",
         default=_BIND.eviction_timeout_s,
     )
-    lease: str | None = option(
-        "--lease",
-        "text",
-        "NAMESPACE/NAME",
-        "decide only while holding this Lease, so that several replicas can run.",
-    )
+    lease: str | None = None
     config_map: str | None = None
 
     @override
@@ -171,6 +166,13 @@ class KubernetesOptions(BackendOptions):
         if not written.startswith(_CONFIG_MAP):
             return attrs.evolve(self, config_map=""), config
         return attrs.evolve(self, config_map=written.removeprefix(_CONFIG_MAP)), None
+
+    @override
+    def take_lease(self, lease: str | None) -> tuple[BackendOptions, str | None]:
+        # Several replicas with stores of their own follow the cluster, and the Lease says who decides.
+        if lease is None or lease.startswith("file:"):
+            return self, lease
+        return attrs.evolve(self, lease=lease.removeprefix("kubernetes:")), None
 
     @override
     def backend(self, options: ServeOptions) -> Backend:

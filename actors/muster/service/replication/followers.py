@@ -86,6 +86,7 @@ class Followers:
         is_held: Whether nothing is answered, since no follower has what was written.
         is_alone: Whether nobody is waited for any more, until a follower is level again.
         is_over: Whether the service ends, so that streams do.
+        may_lead: Tells whether the lease is held, if there is one; without it nothing is announced.
     """
 
     def __init__(self, sync: Sync | None, timeout_s: float) -> None:
@@ -94,6 +95,7 @@ class Followers:
         self.last = 0
         self.differences = 0
         self.is_held = self.is_alone = self.is_over = False
+        self.may_lead: Callable[[], bool] | None = None
         #: Runs calls that may be held back; it lasts as long as the service.
         self.nursery: trio.Nursery
         self._is_open = False
@@ -147,6 +149,9 @@ class Followers:
             self._recent.clear()
             self._recent_bytes = 0
         self._wake()
+        # REPLICA-18: the lease may have run out while this process was stopped.
+        if self.may_lead is not None and self._is_open and not self.may_lead():
+            await trio.sleep_forever()
         if self._sync is not None and self._is_open:
             await self._confirm(self.last)
 

@@ -174,6 +174,9 @@ class Following:
         self._promoting = trio.Lock()
         #: Set when this server leads.
         self.leads = trio.Event()
+        #: What the promotion was, when it is over.
+        self.made: Promotion | None = None
+        self._was_level = False
 
     # What is told
 
@@ -192,6 +195,11 @@ class Following:
             "seconds_behind": round(behind.seconds, 3),
         }
         return told if self._is_connected else {**told, "detail": self._problem}
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it has all that it has heard of, and has followed the leader at all."""
+        return self._was_level and self._leader_last <= self._last.batch
 
     @property
     def problem(self) -> str:
@@ -246,8 +254,7 @@ class Following:
 
     def _check(self, about: Mapping[str, Any]) -> None:
         if about.get("role") != "leader":
-            told = f"{self._address.url} follows {about.get('leader')}: follow that one"
-            raise FollowError(told)
+            raise httpx.HTTPError(f"it follows {about.get('leader')}")
         own = self._leadership.term
         if about["term"] < own:
             told = f"{self._address.url} leads with term {about['term']}, and term {own} has begun"
@@ -382,6 +389,7 @@ class Following:
         self._leader_last = last
         if last <= self._last.batch:
             self._level_at = self._heard_at
+            self._was_level = True
         if not self._is_connected:
             _LOG.info("%s is followed, at batch %d", self._address.url, last, extra=_CHANGE)
         self._is_connected = True
@@ -452,15 +460,20 @@ class Following:
             await client.call(Lead(term))
             self._leadership.lead(term)
             self._leadership.followers.begin(self._last.batch)
+            self.made = made
             self.leads.set()
         _LOG.warning("%s", made, extra=_CHANGE)
         return made
 
-    async def tell_old_leader(self) -> None:
-        """Tell the old leader, if it answers, that it is over."""
+    async def tell_old_leader(self, term: int) -> None:
+        """Tell the old leader, if it answers, that it is over.
+
+        Args:
+            term: The term that ends it.
+        """
         with suppress(httpx.HTTPError, OSError), trio.move_on_after(_TELL_S):
             async with self._address.open() as client:
-                told = {"term": self._leadership.term, "url": self._leadership.url}
+                told = {"term": term, "url": self._leadership.url}
                 await client.post(f"{_PATH}/over", json=told)
 
 

@@ -112,6 +112,7 @@ class Leadership:
         url: Where it is reached, once that is known.
         followers: Those who follow it.
         following: How it follows the leader; None if it leads, or once it does.
+        waits_for: What is waited for before it leads, in words, or None.
         over: Set when another server leads with a higher term.
     """
 
@@ -120,6 +121,7 @@ class Leadership:
         self.url = ""
         self.followers = followers
         self.following: Progress | None = None
+        self.waits_for: str | None = None
         self.over = trio.Event()
         self._follows = follows
         self._reason = ""
@@ -133,6 +135,10 @@ class Leadership:
     def role(self) -> str:
         """``leader`` or ``follower``."""
         return "leader" if self._follows is None else "follower"
+
+    def follow(self, leader: str | None) -> None:
+        """Note whom this server follows; None if it leads."""
+        self._follows = leader
 
     def lead(self, term: int) -> None:
         """Note that this server leads from now on."""
