@@ -7,9 +7,10 @@ import uuid
 import pytest
 import trio
 
+from muster._leases import TIMES
 from muster.kubernetes._access import read_kubeconfig
 from muster.kubernetes._api import Api
-from muster.kubernetes._lease import GIVEN_UP_S, HELD_S, LEASES, RENEWED_S, Lease
+from muster.kubernetes._lease import LEASES, Lease
 from tests.kubernetes.cluster import PATIENCE_S, ControlPlane
 from tests.kubernetes.proxy import Proxy
 
@@ -77,7 +78,7 @@ async def test_one_of_two_works(plane: ControlPlane, name: str, nursery: trio.Nu
     a = await nursery.start(replica, plane, turns, name, "a")
     await turns.wait_for("a")
     b = await nursery.start(replica, plane, turns, name, "b")
-    await trio.sleep(2 * RENEWED_S)
+    await trio.sleep(2 * TIMES.renewed_s)
     assert turns.working == {"a"}
     a.cancel()
     began = trio.current_time()
@@ -85,7 +86,7 @@ async def test_one_of_two_works(plane: ControlPlane, name: str, nursery: trio.Nu
     b.cancel()
     await turns.wait_for()
 
-    assert taken - began < RENEWED_S + SLACK_S, "who ends lets the next one have it at once"
+    assert taken - began < TIMES.renewed_s + SLACK_S, "who ends lets the next one have it at once"
     with plane.client() as client, trio.fail_after(PATIENCE_S):
         spec = client.get(LEASES.path(name, "default")).json()["spec"]
         while spec["holderIdentity"]:  # The server takes a moment to write what it was told last.
@@ -101,15 +102,15 @@ async def test_who_is_cut_off_gives_up_before_the_next_begins(
     await nursery.start(replica, plane, turns, name, "a", proxy.url)
     await turns.wait_for("a")
     await nursery.start(replica, plane, turns, name, "b")
-    await trio.sleep(RENEWED_S)
+    await trio.sleep(TIMES.renewed_s)
     began = trio.current_time()
     proxy.cut_all(for_ever=True)
     given_up = await turns.wait_for()
     taken = await turns.wait_for("b")
     proxy.cut_all()
-    await trio.sleep(2 * RENEWED_S)
+    await trio.sleep(2 * TIMES.renewed_s)
     assert turns.working == {"b"}
     nursery.cancel_scope.cancel()
 
-    assert given_up - began < GIVEN_UP_S + SLACK_S
-    assert taken - began < HELD_S + RENEWED_S + SLACK_S
+    assert given_up - began < TIMES.given_up_s + SLACK_S
+    assert taken - began < TIMES.held_s + TIMES.renewed_s + SLACK_S
