@@ -102,6 +102,7 @@ class Lease(ABC):
         self._since = -inf
         #: Until when this process may take itself for the holder, by trio's clock.
         self._until = -inf
+        self._is_wanted = False
         self._turn = trio.Lock()
 
     @override
@@ -137,7 +138,8 @@ class Lease(ABC):
     @property
     def is_held(self) -> bool:
         """Whether this process may take itself for the holder at this moment."""
-        return self._seen.holder == self.holder and trio.current_time() < self._until
+        is_ours = self._is_wanted and self._seen.holder == self.holder
+        return is_ours and trio.current_time() < self._until
 
     async def look(self) -> LeaseRecord | None:
         """Read the record, and take nothing; None if there is no answer in time.
@@ -196,14 +198,15 @@ class Lease(ABC):
         """Wait until the lease is held.
 
         Args:
-            may: Whether it is taken, where it could be, after a record that was seen last. It is
-                asked each time.
+            may: Whether it may be taken now, by the record that was seen last; it is asked each
+                time that the lease is free.
         """
+        self._is_wanted, self._until = True, -inf
 
-        def is_wanted() -> bool:
+        def can() -> bool:
             return self._is_free() and may(self._seen)
 
-        while not (await self._attempt(lambda: self._take(is_wanted)) and self.is_held):
+        while not (await self._attempt(lambda: self._take(can)) and self.is_held):
             left_s = self._others_until - trio.current_time()
             renewed_s = self._times.renewed_s
             await trio.sleep(left_s if 0 < left_s < renewed_s else renewed_s)
@@ -214,22 +217,22 @@ class Lease(ABC):
         It is lost after a time without a renewal that succeeded, and if somebody else has it.
         """
 
-        def is_wanted() -> bool:
+        def can() -> bool:
             return self._seen.holder == self.holder
 
         while self.is_held:
             await trio.sleep_until(min(self._until, trio.current_time() + self._times.renewed_s))
             if self.is_held:
-                await self._attempt(lambda: self._take(is_wanted), self._until)
+                await self._attempt(lambda: self._take(can), self._until)
         self._until = -inf
 
     # REPLICA-23
     async def release(self) -> None:
-        """Let another one have the lease at once; nothing else may need it any more.
+        """Let another one have the lease at once; what needs it has to have ended.
 
         It takes no longer than the time between two renewals, and cannot be cancelled.
         """
-        self._until = -inf
+        self._is_wanted = False
 
         async def give() -> bool:
             version = await self._look()
@@ -259,12 +262,12 @@ class Lease(ABC):
         self.trouble = trouble
         return False
 
-    async def _take(self, is_wanted: Callable[[], bool]) -> bool:
-        """Take the lease, or renew it, if that is wanted after a look at it."""
+    async def _take(self, can: Callable[[], bool]) -> bool:
+        """Take the lease, or renew it, if that can be done after a look at it."""
         began = trio.current_time()  # From then on it holds, whenever the answer comes.
         version = await self._look()
         wanted = LeaseRecord(self.holder, self.url, self.term, self._times.held_s)
-        if not is_wanted() or not await self._write(version, wanted):
+        if not (self._is_wanted and can() and await self._write(version, wanted)):
             return False
         self._until = began + self._times.given_up_s
         return True

@@ -35,6 +35,9 @@ class Shelf:
     written_s: float = 0.0
     _writes: int = 0
 
+    def lose(self) -> None:
+        self.record = None
+
     def swap(self, version: object, record: LeaseRecord) -> bool:
         if version != (None if self.record is None else self.record[1]):
             return False
@@ -80,16 +83,19 @@ class ShelfLease(Lease):
             raise AwayError("the shelf is away")
 
 
-SLOW_S: Final = 0.3
-
-
 class SlowLease(ShelfLease):
-    """A lease whose answers take some time."""
+    """A lease that takes some time for each of four steps.
+
+    Attributes:
+        slow_s: How long each takes, in seconds.
+    """
+
+    slow_s = 0.3
 
     @override
     async def pause(self) -> None:
         await super().pause()
-        await trio.sleep(SLOW_S)
+        await trio.sleep(self.slow_s)
 
 
 @pytest.fixture
@@ -107,10 +113,12 @@ def b(shelf: Shelf) -> ShelfLease:
     return ShelfLease(shelf, "b", "http://b")
 
 
-async def watched(other: Lease, seconds: float) -> None:
-    """Let a lease see for some time that another one has it."""
+async def watched(
+    other: Lease, seconds: float, may: Callable[[LeaseRecord], bool] = lambda _: True
+) -> None:
+    """Let a lease see for some time that it is not to be had."""
     with trio.move_on_after(seconds):
-        await other.acquire()
+        await other.acquire(may)
         pytest.fail("it was free")
 
 
@@ -176,7 +184,7 @@ async def test_it_holds_from_before_it_was_asked_for(
 ) -> None:
     slow = SlowLease(shelf, "slow")
     await slow.acquire()
-    assert trio.current_time() == pytest.approx(4 * SLOW_S)
+    assert trio.current_time() == pytest.approx(4 * slow.slow_s)
     slow.is_away = True
     await slow.hold()
 
@@ -233,7 +241,7 @@ async def test_a_record_that_is_gone_counts_as_it_was_seen(
 ) -> None:
     await a.acquire()
     await watched(b, 1)
-    shelf.record = None
+    shelf.lose()
     assert await b.look() == LeaseRecord("a", "http://a", 0, TIMES.held_s)
     await watched(b, TIMES.given_up_s)
 
@@ -249,7 +257,7 @@ async def test_its_holder_writes_a_record_that_is_gone(
 ) -> None:
     await a.acquire()
     nursery.start_soon(a.hold)
-    shelf.record = None
+    shelf.lose()
     await trio.sleep(2 * TIMES.renewed_s)
 
     assert shelf.record is not None
@@ -268,12 +276,10 @@ async def test_who_may_not_take_it_leaves_it(
 
     a.term = 4
     await a.acquire()
-    await watched(b, 1)
+    await watched(b, 1, may)
     assert asked == [], "it is not free"
     await a.release()
-    with trio.move_on_after(1):
-        await b.acquire(may)
-    assert not b.is_held
+    await watched(b, 1, may)
     assert asked == [LeaseRecord(term=4, seconds=1)]
 
     await b.acquire(may)
@@ -304,12 +310,29 @@ async def test_a_renewal_that_is_under_way_does_not_keep_it(
     slow = SlowLease(shelf, "slow")
     await slow.acquire()
     nursery.start_soon(slow.hold)
-    await trio.sleep(TIMES.renewed_s + 1.5 * SLOW_S)
+    await trio.sleep(TIMES.renewed_s + 1.5 * slow.slow_s)
     await slow.release()
     with trio.move_on_after(TIMES.renewed_s):
         await b.acquire()
 
     assert b.is_held
+
+
+# REPLICA-23
+async def test_a_renewal_that_ends_after_a_release_is_the_last(
+    shelf: Shelf, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    slow = SlowLease(shelf, "slow")
+    await slow.acquire()
+    nursery.start_soon(slow.hold)
+    slow.slow_s = 1.1
+    await trio.sleep(1.5 * TIMES.renewed_s)
+    await slow.release()
+    assert not slow.is_held
+    await trio.sleep(TIMES.held_s)
+
+    assert not slow.is_held
+    assert trio.current_time() - shelf.written_s > TIMES.given_up_s, "it renews it no more"
 
 
 # REPLICA-23

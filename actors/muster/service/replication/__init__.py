@@ -1,0 +1,1 @@
+"""A second server, which follows the first and takes over from it."""
