@@ -7,7 +7,6 @@ leader that loses it ends: it can be started again, and follows then.
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +16,12 @@ import trio
 
 from muster._leases import Lease, LeaseRecord
 from muster.service.replication.file_lease import lease_of
-from muster.service.replication.following import FollowError, Following, Promotion
+from muster.service.replication.following import (
+    FollowError,
+    Following,
+    Promotion,
+    name_of,
+)
 from muster.service.replication.leadership import Leadership, OverError
 from muster.store import StateReader
 from muster.store._file import NAME
@@ -65,7 +69,7 @@ class Election:
         Raises:
             MusterError: If there is no such lease, or it cannot be used.
         """
-        holder = f"{socket.gethostname()}:{state.absolute()}"
+        holder = name_of(state)
         async with lease_of(text, holder, leadership.url) as lease:
             try:
                 yield cls(lease, leadership, state)

@@ -162,7 +162,7 @@ class Following:
         self._state = state
         self._durability: Durability = durability
         self._leadership = leadership
-        self.name = f"{socket.gethostname()}:{state.absolute()}"
+        self.name = name_of(state)
         self._last = Anchor(0, 0, 0, b"")
         self._origin_us, self._partition = 0, ""
         self._leader_last = 0
@@ -475,6 +475,11 @@ class Following:
             async with self._address.open() as client:
                 told = {"term": term, "url": self._leadership.url}
                 await client.post(f"{_PATH}/over", json=told)
+
+
+def name_of(state: Path) -> str:
+    """Return what a server with a state directory calls itself: no other one has that name."""
+    return f"{socket.gethostname()}:{state.absolute()}"
 
 
 async def _asked(client: httpx.AsyncClient, path: str) -> dict[str, Any]:

@@ -26,38 +26,42 @@ def lease(folder: Path) -> tuple[str, str]:
 
 def test_a_follower_takes_over_by_itself(tmp_path: Path) -> None:
     # REPLICA-17, REPLICA-18, REPLICA-19
-    with leader(tmp_path, *lease(tmp_path)) as one:
-        with follower(tmp_path, one, *lease(tmp_path)) as other:
-            enter(one, NODE, APP, asks("x", 1))
-            level(one, other)
-            before = decisions(one)
-            one.process.send_signal(signal.SIGSTOP)
-            other.line("this server leads with term 2")
-            enter(other, asks("y", 1))
-            assert decisions(other)[: len(before)] == before
+    with (
+        leader(tmp_path, *lease(tmp_path)) as one,
+        follower(tmp_path, one, *lease(tmp_path)) as other,
+    ):
+        enter(one, NODE, APP, asks("x", 1))
+        level(one, other)
+        before = decisions(one)
+        one.process.send_signal(signal.SIGSTOP)
+        other.line("this server leads with term 2")
+        enter(other, asks("y", 1))
+        assert decisions(other)[: len(before)] == before
 
-            # Whoever was stopped meanwhile has lost its lease, and announces nothing.
-            one.process.send_signal(signal.SIGCONT)
-            one.line("the lease file .* is lost|another server leads")
-            assert one.process.wait(60) == 2
-            one.kill()
+        # Whoever was stopped meanwhile has lost its lease, and announces nothing.
+        one.process.send_signal(signal.SIGCONT)
+        one.line("the lease file .* is lost|another server leads")
+        assert one.process.wait(60) == 2
+        one.kill()
 
-            # It follows when it is started again, whatever its options call the other one.
-            again = ("--state", str(tmp_path / "leader"), "--follow", "http://127.0.0.1:9")
-            with Served(tmp_path, *again, *lease(tmp_path)) as back:
-                until(lambda: role(back).get("connected") is True)
-                assert role(back)["leader"] == other.urls[0]
+        # It follows when it is started again, whatever its options call the other one.
+        again = ("--state", str(tmp_path / "leader"), "--follow", "http://127.0.0.1:9")
+        with Served(tmp_path, *again, *lease(tmp_path)) as back:
+            until(lambda: role(back).get("connected") is True)
+            assert role(back)["leader"] == other.urls[0]
 
 
 def test_a_leader_that_ends_gives_the_lease_back(tmp_path: Path) -> None:
     # REPLICA-18, REPLICA-19
-    with leader(tmp_path, *lease(tmp_path)) as one:
-        with follower(tmp_path, one, *lease(tmp_path)) as other:
-            enter(one, NODE)
-            level(one, other)
-            assert one.stop() == 0
-            other.line("this server leads with term 2")
-            enter(other, APP)
+    with (
+        leader(tmp_path, *lease(tmp_path)) as one,
+        follower(tmp_path, one, *lease(tmp_path)) as other,
+    ):
+        enter(one, NODE)
+        level(one, other)
+        assert one.stop() == 0
+        other.line("this server leads with term 2")
+        enter(other, APP)
 
 
 def test_a_leader_goes_on_after_a_restart(tmp_path: Path) -> None:
@@ -68,20 +72,22 @@ def test_a_leader_goes_on_after_a_restart(tmp_path: Path) -> None:
         one.kill()
     again = ("--follow", "http://127.0.0.1:9")
     with leader(tmp_path, *again, *lease(tmp_path), listen=(f"127.0.0.1:{port}",)) as one:
-        one.line("again, and leads")
+        assert one.lines_with("again, and leads")
         assert role(one)["role"] == "leader"
 
 
 def test_an_administrator_moves_the_lease(tmp_path: Path) -> None:
     # REPLICA-19
-    with leader(tmp_path, *lease(tmp_path)) as one:
-        with follower(tmp_path, one, *lease(tmp_path)) as other:
-            level(one, other)
-            assert other.client.post("/api/v1/replica/promote").status_code == 200
-            assert one.process.wait(60) == 2
-            one.kill()
-            assert role(other)["role"] == "leader"
-            enter(other, NODE)
+    with (
+        leader(tmp_path, *lease(tmp_path)) as one,
+        follower(tmp_path, one, *lease(tmp_path)) as other,
+    ):
+        level(one, other)
+        assert other.client.post("/api/v1/replica/promote").status_code == 200
+        assert one.process.wait(60) == 2
+        one.kill()
+        assert role(other)["role"] == "leader"
+        enter(other, NODE)
 
 
 def test_who_waits_for_the_lease_says_so(tmp_path: Path) -> None:
