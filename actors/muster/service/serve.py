@@ -374,6 +374,8 @@ class _ServiceRun:
                 return reader.meta.term, reader.last().batch
 
         self.leadership.term, self.followers.last = await trio.to_thread.run_sync(read)
+        if self._election is not None:
+            self._election.note_term(self.leadership.term)
 
     # ACCESS-40
     def _comes_in(self, ledger: Ledger, kept: Configuration, origin_us: int) -> bool:

@@ -77,6 +77,10 @@ class Election:
                 if lease.is_held:
                     await lease.release()
 
+    def note_term(self, term: int) -> None:
+        """Write a term with the lease from now on."""
+        self._lease.term = term
+
     def is_held(self) -> bool:
         """Return whether this server may lead at this moment, by its own clock."""
         return self._lease.is_held
@@ -95,7 +99,7 @@ class Election:
             OverError: If there is nobody to follow, and a higher term has begun.
         """
         term = await trio.to_thread.run_sync(self._own_term)
-        self._lease.term = term
+        self.note_term(term)
         if follow is None:
             await self._acquire_first(term)
             return None
@@ -163,7 +167,7 @@ class Election:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.hold)
             made = await following.promote(client)
-            self._lease.term = made.term
+            self.note_term(made.term)
 
     async def take(self, following: Following) -> Promotion:
         """Let this server lead at once, as an administrator says: the old leader ends.

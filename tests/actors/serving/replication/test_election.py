@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from tests.actors.serving.replication.pairs import (
@@ -24,6 +26,19 @@ def lease(folder: Path) -> tuple[str, str]:
     return "--lease", f"file:{folder / 'lease'}"
 
 
+def stop_outside(served: Served, path: Path) -> None:
+    """Stop a process where it does not hold the lock on a file of SQLite."""
+    while True:
+        served.process.send_signal(signal.SIGSTOP)
+        with closing(sqlite3.connect(path, timeout=1.0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                served.process.send_signal(signal.SIGCONT)
+            else:
+                return
+
+
 def test_a_follower_takes_over_by_itself(tmp_path: Path) -> None:
     # REPLICA-17, REPLICA-18, REPLICA-19
     with (
@@ -33,7 +48,7 @@ def test_a_follower_takes_over_by_itself(tmp_path: Path) -> None:
         enter(one, NODE, APP, asks("x", 1))
         level(one, other)
         before = decisions(one)
-        one.process.send_signal(signal.SIGSTOP)
+        stop_outside(one, tmp_path / "lease")
         other.line("this server leads with term 2")
         enter(other, asks("y", 1))
         assert decisions(other)[: len(before)] == before
