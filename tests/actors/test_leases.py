@@ -280,7 +280,7 @@ async def test_who_may_not_take_it_leaves_it(
     assert asked == [], "it is not free"
     await a.release()
     await watched(b, 1, may)
-    assert asked == [LeaseRecord(term=4, seconds=1)]
+    assert asked == [LeaseRecord(url=a.url, term=4, seconds=1)]
 
     await b.acquire(may)
     assert b.is_held

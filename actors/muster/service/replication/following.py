@@ -381,15 +381,17 @@ class Following:
                     self._leader_last = max(self._leader_last, group.rows[-1].number)
                     await send.send(group)
 
+    def _note_level(self, at: float) -> None:
+        if self._leader_last <= self._last.batch:
+            self._level_at, self._was_level = at, True
+
     async def _hear(self, client: Client, *, term: int, last: int) -> None:
         """Hear that the leader is there."""
         if term > self._leadership.term:
             await client.call(Follow((), (), term))
             self._leadership.term = term
         self._leader_last = last
-        if last <= self._last.batch:
-            self._level_at = self._heard_at
-            self._was_level = True
+        self._note_level(self._heard_at)
         if not self._is_connected:
             _LOG.info("%s is followed, at batch %d", self._address.url, last, extra=_CHANGE)
         self._is_connected = True
@@ -424,8 +426,7 @@ class Following:
                 raise
             last = batches[-1]
             self._last = Anchor(last.number, last.at_us, last.last_seq, last.digest)
-            if self._leader_last <= last.number:
-                self._level_at = trio.current_time()
+            self._note_level(trio.current_time())
             got = {"follower": self.name, "batch": last.number}
             _check_status(await leader.post(f"{_PATH}/acknowledged", json=got))
 
