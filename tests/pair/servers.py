@@ -28,8 +28,6 @@ SYNC_S: Final = 1.0
 _DISK: Final = "512m"
 _ROOM: Final = 16 * 1024
 _WRONG: Final = re.compile(r"Traceback|\ba bug\b|decides otherwise|damaged")
-    r"Traceback|a bug|decides otherwise|broken|damaged|differ", re.IGNORECASE
-)
 _OVER: Final = re.compile(r"this one's term \d+ is over|that server is over")
 
 
