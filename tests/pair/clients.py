@@ -207,7 +207,8 @@ class Watcher:
         ):
             if response.status_code != 200:
                 await response.aread()
-                is_behind = response.status_code == 409 and "muster-role" in response.headers
+                # A follower, or who has led before, may lack what who leads has announced.
+                is_behind = response.status_code == 409 and node is not self._world.leader
                 if response.status_code != 503 and not is_behind:
                     told = f"{response.status_code} {response.text[:300]}"
                     self._world.fault(f"{self.name} after {len(self.seen)}: {node.name}: {told}")
