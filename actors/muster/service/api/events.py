@@ -162,13 +162,18 @@ async def _outcome(
         return await _let_in(asked, made, None), {}
     request = RequestKey(user_of(asked.who), key, sha256(b"\0".join(content)).digest())
     repeats = service.intake.repeats
-    with repeats.under_way(request):
-        outcome = await repeats.outcome_of(request, service.now_us())
-        if outcome is not None:
-            return outcome, {"Idempotency-Replayed": "true"}
-        outcome = await _let_in(asked, made, request)
-        repeats.keep(request, service.now_us(), outcome)
-        return outcome, {}
+
+    async def carry_out() -> tuple[SubmissionResult, dict[str, str]]:
+        with repeats.under_way(request):
+            outcome = await repeats.outcome_of(request, service.now_us())
+            if outcome is not None:
+                return outcome, {"Idempotency-Replayed": "true"}
+            outcome = await _let_in(asked, made, request)
+            repeats.keep(request, service.now_us(), outcome)
+            return outcome, {}
+
+    # REPLICA-10: held back, it goes on: its key is under way until a follower has it.
+    return await service.leadership.followers.unless_held(carry_out)
 
 
 async def _let_in(

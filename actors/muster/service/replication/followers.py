@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar, final
 
 import attrs
@@ -36,6 +37,9 @@ _KNOWN: Final = 16
 
 
 T = TypeVar("T")
+
+_goes_on: Final = ContextVar("_goes_on", default=False)
+"""Whether a task carries out a call that may be held back: it goes on without whom it answers."""
 
 
 def held_problem() -> Problem:
@@ -218,17 +222,19 @@ class Followers:
         """Return the result of a call of a client; with ``--sync strict`` it may be held back.
 
         The call goes on then, and nobody gets its answer: whether a follower has it is not known.
+        A call within a call is held back with that one.
 
         Raises:
             Problem: 503 if it is held back.
             MusterError: What the call raises.
         """
-        if self._sync != "strict":
+        if self._sync != "strict" or _goes_on.get():
             return await call()
         found: list[outcome.Outcome[T]] = []
         held = self._held
 
         async def run() -> None:
+            _goes_on.set(True)
             try:
                 found.append(outcome.Value(await call()))
             except Exception as error:  # noqa: BLE001 - raised below

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.actors.serving.replication.pairs import (
@@ -10,6 +13,7 @@ from tests.actors.serving.replication.pairs import (
     NODE,
     asks,
     decisions,
+    digest,
     enter,
     follower,
     get,
@@ -54,6 +58,46 @@ def test_strict_holds_calls_back(tmp_path: Path) -> None:
         again = post(one, asks("x", 1), key="k")
         assert again.json()[0]["asks"] == ["x-0"]
         assert len(get(one, "/api/v1/asks")["items"]) == 1
+
+
+def test_a_key_is_under_way_until_its_call_has_ended(tmp_path: Path) -> None:
+    # INPUT-7, REPLICA-10
+    sync = ("--sync", "strict", "--sync-timeout", "2s")
+    with leader(tmp_path, *sync, until_ready=False) as one, following(one, tmp_path) as last:
+        one.line(r"\bready\b")
+        with ThreadPoolExecutor(3) as threads:
+            first = threads.submit(post, one, NODE, APP)
+            until(lambda: get(one, "/api/v1/replica")["batch"] > last)
+            second = threads.submit(post, one, asks("x", 1))
+            third = threads.submit(post, one, asks("y", 1), key="k")
+            assert [done.result().status_code for done in (first, second, third)] == [503] * 3
+
+        acknowledge(one, last + 1)  # so that the second is written, which the third waits for
+        until(lambda: not role(one)["held"])
+        again = post(one, asks("y", 1), key="k")
+        assert (again.status_code, "is under way" in again.text) == (409, True)
+        for batch in (last + 2, last + 3):
+            until(lambda: get(one, "/api/v1/replica")["batch"] >= batch)
+            acknowledge(one, batch)
+        until(lambda: post(one, asks("y", 1), key="k").status_code == 200)
+        assert get(one, "/api/v1/replica")["batch"] == last + 3
+
+
+@contextmanager
+def following(one: Served, folder: Path) -> Generator[int]:
+    """Follow a leader by hand; give the last batch that it had."""
+    one.line("a follower has to come first")
+    last, ends = digest(folder / "leader")
+    place = {"after": f"{last}", "digest": ends.hex(), "follower": "f"}
+    with one.client.stream("GET", "/api/v1/replica/batches", params=place) as stream:
+        assert stream.status_code == 200
+        yield last
+
+
+def acknowledge(one: Served, batch: int) -> None:
+    """Tell a leader that a batch is on disk."""
+    told = {"follower": "f", "batch": batch}
+    assert one.client.post("/api/v1/replica/acknowledged", json=told).status_code == 204
 
 
 def test_available_goes_on_alone(tmp_path: Path) -> None:
