@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from muster._surface.allocation import Binder
     from muster._surface.scheduler import Scheduler
     from muster.service.ledger.ledger import Ledger
+    from muster.service.replication.leadership import Leadership
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
 
@@ -167,6 +168,11 @@ class BackendHost(Protocol):
     @property
     def ledger(self) -> Ledger:
         """What was let in and decided."""
+        ...
+
+    @property
+    def leadership(self) -> Leadership:
+        """The term of this server, 0 without a state directory, and who hears of a higher one."""
         ...
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
