@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from muster._surface.allocation import Binder
     from muster._surface.scheduler import Scheduler
     from muster.service.ledger.ledger import Ledger
-    from muster.service.replication.leadership import Leadership
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
 
@@ -157,6 +156,19 @@ class NoOutputError(Exception):
         self.fields: Final = fields
 
 
+class Term(Protocol):
+    """The term of this server, which its orders have; who hears of a higher one is over."""
+
+    @property
+    def term(self) -> int:
+        """The number; 0 without a state directory."""
+        ...
+
+    def hear(self, term: int, url: str, whom: str) -> bool:
+        """Hear of another one, at an address that may be empty, from somebody in words."""
+        ...
+
+
 class BackendHost(Protocol):
     """The running service, as far as a backend needs it."""
 
@@ -171,8 +183,8 @@ class BackendHost(Protocol):
         ...
 
     @property
-    def leadership(self) -> Leadership:
-        """The term of this server, 0 without a state directory, and who hears of a higher one."""
+    def leadership(self) -> Term:
+        """The term of this server."""
         ...
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:

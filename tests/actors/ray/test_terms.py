@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -32,7 +33,7 @@ class Agent:
     def _read(self) -> None:
         assert self.process.stdout is not None
         unpacker = msgpack.Unpacker()
-        while data := self.process.stdout.read1(65_536):  # type: ignore[attr-defined]
+        while data := os.read(self.process.stdout.fileno(), 65_536):
             unpacker.feed(data)
             for message in unpacker:
                 self._said.put(message)

@@ -18,10 +18,11 @@ from tests.actors.serving.served import (
     as_user,
     decisions_until,
     ends_of,
+    job,
     submit,
     until,
 )
-from tests.actors.serving.test_ray import NODE, job
+from tests.actors.serving.test_ray import NODE
 from tests.actors.serving.test_slurm import job as job_of_slurm
 from tests.actors.slurm.conftest import FakeSlurm, fake_slurm
 
