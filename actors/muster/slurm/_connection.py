@@ -31,7 +31,7 @@ from muster.slurm._nodes import (
     node_specs,
     read_nodes,
 )
-from muster.slurm._sbatch import JobSpec, JobTag, SubmitOptions, result_file
+from muster.slurm._sbatch import FIRST_TERM, JobSpec, JobTag, SubmitOptions, result_file
 from muster_core.errors import EventError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Slurm:
 
     Attributes:
         namespace: How the comments of its jobs begin.
-        term: The term in them; 0 for none.
+        term: The term in them.
         amounts: Translates amounts.
     """
 
@@ -77,9 +77,9 @@ class Slurm:
         self._nursery = nursery
         self._adopt_within_s = adopt_within
         self.namespace = namespace
-        self.term = 0
+        self.term = FIRST_TERM
         self.amounts = amounts
-        self._outdone: Callable[[int, str], object] = _ignore
+        self._outdone: Callable[[int, str], object] | None = None
         #: The jobs that are not over.
         self._batches: set[BatchJob] = set()
         #: The jobs of an earlier program, and which of their members were taken over.
@@ -164,7 +164,7 @@ class Slurm:
     def _is_outdone(self) -> bool:
         """Return whether a job has a higher term: from then on nothing is submitted or ended."""
         is_over = self._ground.commands.is_over
-        if self.term and not is_over.is_set():
+        if self._outdone is not None and not is_over.is_set():
             terms = {
                 comment.tag.term: job.id
                 for job in self._ground.watch.jobs.values()
@@ -376,10 +376,6 @@ class Slurm:
             hosts = await self._ground.commands.run(("scontrol", "show", "hostnames", nodes))
             self._names = {nodes: frozenset(hosts.split())}
         return self._names[nodes]
-
-
-def _ignore(_term: int, _whom: str) -> None:
-    """Do nothing."""
 
 
 def _is_of(tag: JobTag, allocation: Allocation) -> bool:

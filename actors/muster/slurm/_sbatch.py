@@ -1,7 +1,7 @@
 """The submission of a job as texts: the options of ``sbatch``, its script and its comment.
 
 One script is around each command, and one around those of a gang. The comment of a job says whose it
-is: ``muster:APP/ASK/RUN``, and ``@TERM`` if a leader with a term has submitted it. These are pure functions, without commands or tasks.
+is: ``muster:APP/ASK/RUN``, and ``@TERM`` if that is not the first term. These are pure functions, without commands or tasks.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from muster_core.errors import EventError
 
 _OF_GANG: Final = "*"
 
+FIRST_TERM: Final = 1
+"""The term of jobs without one: of those who lead first, or have no store."""
+
 _MOST: Final = 1000
 """How many characters a comment may have; Slurm refuses more than 1,023."""
 
@@ -38,19 +41,19 @@ class JobTag:
         app: The application; of a gang's job the full name of the gang.
         ask: The ask, or None for a gang's job.
         numbers: The numbers of the allocations, in ascending order.
-        term: The term of who has submitted it; 0 without one.
+        term: The term of who has submitted it; the first one is not written.
     """
 
     namespace: str
     app: str
     ask: str | None
     numbers: tuple[int, ...]
-    term: int = 0
+    term: int = FIRST_TERM
 
     @property
     def text(self) -> str:
         """The comment of the job when it is submitted."""
-        term = f"@{self.term}" if self.term else ""
+        term = f"@{self.term}" if self.term > FIRST_TERM else ""
         return f"{self.name}/{_ranges(self.numbers)}{term}"
 
     @property
@@ -110,7 +113,7 @@ def read_comment(text: str) -> JobComment | None:
     if not numbers or (at and not (term.isascii() and term.isdecimal())):
         return None
     named = None if ask == _OF_GANG else unquote(ask)
-    tag = JobTag(namespace, unquote(app), named, numbers, int(term or 0))
+    tag = JobTag(namespace, unquote(app), named, numbers, int(term or FIRST_TERM))
     found = {
         number: int(end)
         for number, end in zip(numbers, ends.split(","), strict=False)

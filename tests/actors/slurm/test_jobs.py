@@ -245,7 +245,7 @@ def test_comment_of_a_leader() -> None:
     tag = JobTag("muster", "a", "x@2", (17,), 3)
     assert (tag.text, tag.job_name) == ("muster:a/x@2/17@3", "muster:a/x@2")
     assert read_comment("muster:a/x@2/17@3") == JobComment(tag, {})
-    assert read_comment("muster:a/x@2/17") == JobComment(JobTag("muster", "a", "x@2", (17,), 0), {})
+    assert read_comment("muster:a/x@2/17") == JobComment(JobTag("muster", "a", "x@2", (17,), 1), {})
 
 
 def test_comment_of_a_gang() -> None:
@@ -277,7 +277,7 @@ def test_other_comments_are_not_ours(text: str) -> None:
     st.text(min_size=1, max_size=20),
     st.none() | st.text(min_size=1, max_size=20),
     st.sets(st.integers(0, 10**9), min_size=1, max_size=20),
-    st.integers(0, 10**9),
+    st.integers(1, 10**9),
 )
 def test_comments_are_read_as_they_were_written(
     app: str, ask: str | None, numbers: set[int], term: int

@@ -118,7 +118,7 @@ def test_a_leader_hears_of_a_higher_term_from_slurm(
     with served(tmp_path, "leader", *SLURM, *more) as one:
         submit(one.client, APP, job_of_slurm("k", "true"))
         until(lambda: len(fake.jobs) == 1)
-        assert fake.jobs[0]["comment"] == "muster:a/k/1@1"
+        assert fake.jobs[0]["comment"] == "muster:a/k/1"
         fake.job(1, job_state="RUNNING", batch_host="n1")
         decisions_until(one.client, ask="k", kind="bound")
         fake.add(comment="other:a/x/9@3")
@@ -142,7 +142,7 @@ def test_jobs_of_a_lower_term_are_taken_over(tmp_path: Path, fake: FakeSlurm) ->
             promote(other)
             submit(other.client, job_of_slurm("l", "true"))
             until(lambda: len(fake.jobs) == 2)
-            assert [job["comment"] for job in fake.jobs] == ["muster:a/k/1@1", "muster:a/l/2@2"]
+            assert [job["comment"] for job in fake.jobs] == ["muster:a/k/1", "muster:a/l/2@2"]
             with served(tmp_path, "leader", *SLURM, until_ready=False) as again:
                 again.line("job 2 of Slurm knows of term 2")
                 assert again.process.wait(60) == 2
