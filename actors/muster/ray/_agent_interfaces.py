@@ -38,6 +38,10 @@ class Engine(Protocol):
         """End the connection, and with it all that is not detached."""
         ...
 
+    def highest_term(self, scheduler: str, term: int) -> int:
+        """Note a term of a scheduler in Ray's head; return the highest one that was noted there."""
+        ...
+
     def nodes(self) -> list[NodeMap]:
         """Return the nodes that are alive."""
         ...

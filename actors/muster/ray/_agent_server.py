@@ -23,7 +23,7 @@ from muster.ray._agent_interfaces import (
     own_output,
 )
 from muster.ray._agent_runs import AgentRuns
-from muster.ray._messages import BEAT_S, NodeMap
+from muster.ray._messages import BEAT_S, NodeMap, Term
 
 _LAST_S: Final = 2.0
 """How long runs may take to end when the program has gone, in seconds."""
@@ -35,6 +35,9 @@ _WANTED: Final = "must be HOST:PORT of the cluster's head, or auto"
 
 _CONNECT_S: Final = 60.0
 """How long Ray may take to connect, in seconds."""
+
+_AGAIN_S: Final = 1.0
+"""How long to wait until Ray's head is asked again, in seconds."""
 
 _LISTEN_S: Final = 10.0
 """How long the address may take to answer at all, in seconds."""
@@ -58,6 +61,8 @@ class _AgentServer:
         self._probed: set[str] = set()
         self._waiting: list[dict[str, Any]] | None = []
         self._following: asyncio.Task[None] | None = None
+        self._term: Term | None = None
+        self._looking: asyncio.Task[None] | None = None
         self.is_connected = False
         self.over = asyncio.Event()
         self.status = 0
@@ -65,14 +70,53 @@ class _AgentServer:
     def handle_message(self, message: dict[str, Any]) -> None:
         """Do what the program says; what it says before the connection stands waits for that."""
         if message.get("do") == "connect":
+            self._term = message.get("leads")
             self._runs.spawn(self._connect(message))
-        elif self._waiting is not None:
+            return
+        if message.get("do") == "lead":
+            self._term = {"scheduler": message["scheduler"], "term": message["term"]}
+        if self._waiting is not None:
             self._waiting.append(message)
         else:
-            self._do(message)
+            self._waiting = [message]
+            self._go_on()
+
+    # REPLICA-15
+    def _go_on(self) -> None:
+        """Do what waits: at once, or with a term when it is known that none is higher."""
+        if self._term is None:
+            self._do_waiting()
+        else:
+            self._looking = asyncio.ensure_future(self._look(self._term))
+
+    async def _look(self, own: Term) -> None:
+        highest = await self._highest(own)
+        if highest > own["term"]:  # what waits, and what comes, is not done
+            self._talk.say({"say": "outdone", "term": highest})
+            self.over.set()
+        else:
+            self._do_waiting()
+
+    async def _highest(self, own: Term) -> int:
+        """Return the highest term that is known, as soon as Ray's head tells."""
+        while True:
+            try:
+                return await asyncio.to_thread(
+                    self._engine.highest_term, own["scheduler"], own["term"]
+                )
+            except Exception as error:  # noqa: BLE001 - the head is away, for example
+                sys.stderr.write(f"muster: who leads is not known yet: {one_line(error)}\n")
+                await asyncio.sleep(_AGAIN_S)
+
+    def _do_waiting(self) -> None:
+        waiting, self._waiting = self._waiting or [], None
+        for each in waiting:
+            self._do(each)
 
     def _do(self, message: dict[str, Any]) -> None:
         match message.get("do"):
+            case "lead":
+                pass
             case "follow":
                 if self._following is not None:
                     self._following.cancel()
@@ -132,9 +176,7 @@ class _AgentServer:
             return
         self.is_connected = True
         self._talk.say({"say": "connected", "ray": ray, "python": python})
-        waiting, self._waiting = self._waiting or [], None
-        for each in waiting:
-            self._do(each)
+        self._go_on()
 
     def _refuse(self, reason: Literal["import", "python", "connect"], text: str) -> None:
         self._talk.say({"say": "refused", "reason": reason, "text": text})
@@ -149,6 +191,8 @@ class _AgentServer:
 
     async def close(self) -> None:
         """End what runs, and the connection."""
+        if self._looking is not None:
+            await asyncio.wait({self._looking}, timeout=_LAST_S)
         if self._following is not None:
             self._following.cancel()
         if self.is_connected:

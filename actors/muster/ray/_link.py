@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -19,7 +20,15 @@ from typing import Final, Never, NoReturn, final
 import attrs
 import trio
 
-from muster.ray._messages import NEVER_S, Connected, NodeMap, Notice, Run as RunMessage
+from muster.ray._messages import (
+    NEVER_S,
+    Connect,
+    Connected,
+    NodeMap,
+    Notice,
+    Run as RunMessage,
+    Term,
+)
 from muster.ray._process import Agent, AgentListeners, RunHandle
 from muster.ray._work import RayLostError, RayUnreachableError
 
@@ -91,6 +100,7 @@ class Link:
             ended as soon as there is an agent again.
         restarts: How often the agent was started again.
         trouble: Why there is no connection, if that is known; None while there is one.
+        is_over: Whether another program leads: then there is no agent any more.
     """
 
     def __init__(self, target: RayTarget) -> None:
@@ -103,6 +113,9 @@ class Link:
         self.to_end: dict[str, float] = {}
         self.restarts = 0
         self.trouble: str | None = None
+        self.is_over = False
+        self._term: Term | None = None
+        self._outdone: Callable[[int], object] = _ignore
 
     # What others need
 
@@ -150,6 +163,21 @@ class Link:
             except RayLostError:
                 return  # the next one is told when it is connected
 
+    # REPLICA-15
+    async def lead(self, term: Term, outdone: Callable[[int], object]) -> None:
+        """Let all orders have a term, as soon as there is an agent.
+
+        Args:
+            term: The term.
+            outdone: Called with a higher one, by which the agent has refused orders.
+        """
+        self._term, self._outdone = term, outdone
+        while True:
+            with suppress(RayLostError):  # the next one is told when it connects
+                agent = await self.agent(inf)
+                await agent.send({"do": "lead", **term})
+                return
+
     # How an agent is kept
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> Never:
@@ -170,6 +198,8 @@ class Link:
             if _has_lasted(agent, began_at):
                 pause_s = _FIRST_PAUSE_S
             self.trouble = _why(agent)
+            if self.is_over:
+                await trio.sleep_forever()
             _LOG.warning(
                 "no connection to Ray at %r: %s; it is tried again in %g s",
                 self._target.address,
@@ -198,7 +228,9 @@ class Link:
             connected()
 
         greeting = trio.Event()
-        agent = Agent(process, AgentListeners(self._see, when_connected, self._warn))
+        agent = Agent(
+            process, AgentListeners(self._see, when_connected, self._warn, self._hear_outdone)
+        )
         try:
             async with trio.open_nursery() as nursery:
                 logged = trio.Event()
@@ -251,14 +283,15 @@ class Link:
         """Say what each new agent has to know."""
         target = self._target
         try:
-            await agent.send(
-                {
-                    "do": "connect",
-                    "address": target.address,
-                    "namespace": target.namespace,
-                    "log_to_driver": target.log_to_driver,
-                }
-            )
+            connect: Connect = {
+                "do": "connect",
+                "address": target.address,
+                "namespace": target.namespace,
+                "log_to_driver": target.log_to_driver,
+            }
+            if self._term is not None:
+                connect["leads"] = self._term
+            await agent.send(connect)
             await connected.wait()
             for name, grace_s in tuple(self.to_end.items()):
                 await agent.send({"do": "end", "name": name, "grace_s": grace_s})
@@ -275,6 +308,10 @@ class Link:
         node = notice.get("node")
         _LOG.warning("%s", notice["text"] if node is None else f"node {node}: {notice['text']}")
 
+    def _hear_outdone(self, term: int) -> None:
+        self.is_over = True
+        self._outdone(term)
+
     def _raise_refused(self, agent: Agent) -> NoReturn:
         """Raise why the agent could not be connected.
 
@@ -288,6 +325,10 @@ class Link:
             raise ImportError(msg, name="ray")
         msg = f"there is no Ray at the address {self._target.address!r}: {_why(agent)}"
         raise RayUnreachableError(msg)
+
+
+def _ignore(_term: int) -> None:
+    """Do nothing."""
 
 
 def _has_lasted(agent: Agent, began_at: float) -> bool:

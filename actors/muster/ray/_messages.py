@@ -36,6 +36,13 @@ LARGEST_BYTES = 256 * 1024 * 1024
 # To the agent
 
 
+class Term(TypedDict):
+    """The term of the program, of all that have led the same scheduler."""
+
+    scheduler: str
+    term: int
+
+
 class _Connect(TypedDict):
     do: Literal["connect"]
     address: str
@@ -46,10 +53,21 @@ class Connect(_Connect, total=False):
     """Connect to Ray; the first message. Answered by ``Connected``, or by ``Refused`` and the end.
 
     ``log_to_driver`` says whether what workers print comes to the agent's standard error, too; it
-    does by default.
+    does by default. ``leads`` is as if ``Lead`` followed at once.
     """
 
     log_to_driver: bool
+    leads: Term
+
+
+class Lead(Term):
+    """Orders have this term from now on: it is noted in Ray's head, where all agents see it.
+
+    Before it does anything further that the program says, the agent looks for a higher term there.
+    If there is one, it says ``Outdone``, does nothing more, and ends.
+    """
+
+    do: Literal["lead"]
 
 
 class Follow(TypedDict):
@@ -189,7 +207,9 @@ class Warm(TypedDict):
     count: int
 
 
-ToAgent = Connect | Follow | Run | Miss | Adopt | Survivors | EndSurvivor | Cancel | Fetched | Warm
+ToAgent = (
+    Connect | Lead | Follow | Run | Miss | Adopt | Survivors | EndSurvivor | Cancel | Fetched | Warm
+)
 
 
 # From the agent
@@ -209,6 +229,13 @@ class Refused(TypedDict):
     say: Literal["refused"]
     reason: Literal["import", "python", "connect"]
     text: str
+
+
+class Outdone(TypedDict):
+    """Another program leads, with a higher term: the agent refuses all that was said, and ends."""
+
+    say: Literal["outdone"]
+    term: int
 
 
 class Beat(TypedDict):
@@ -310,6 +337,7 @@ class Notice(_Notice, total=False):
 FromAgent = (
     Connected
     | Refused
+    | Outdone
     | Beat
     | Nodes
     | Started

@@ -256,11 +256,13 @@ class AgentListeners:
         nodes: Called with each list of nodes.
         connected: Called when it is connected.
         warning: Called with what an operator should know.
+        outdone: Called with the term of another program that leads.
     """
 
     nodes: Callable[[list[NodeMap]], None]
     connected: Callable[[Connected], None]
     warning: Callable[[Notice], None]
+    outdone: Callable[[int], None]
 
 
 @final
@@ -441,6 +443,8 @@ class Agent:
             self._listeners.connected(message)
         elif message["say"] == "refused":
             self.refused = message
+        elif message["say"] == "outdone":
+            self._listeners.outdone(message["term"])
         elif message["say"] == "survivors":
             self._answer(message["survivors"])
         elif message["say"] == "warning":

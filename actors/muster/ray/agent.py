@@ -27,6 +27,9 @@ _HERE: Final = Path(__file__).resolve().parent
 _DETACHED: Final = "muster/"
 """With what the names of the actors of detached runs begin."""
 
+_TERMS: Final = "muster/terms"
+"""The namespace, among the keys of Ray's head, of the terms of those who lead."""
+
 _OURS: Final = frozenset(
     {
         "fallback_strategy",
@@ -103,6 +106,16 @@ class Ray:
     def disconnect(self) -> None:
         """End the connection, and with it all that is not detached."""
         self._ray.shutdown()
+
+    # REPLICA-15
+    def highest_term(self, scheduler: str, term: int) -> int:
+        """Note a term of a scheduler in Ray's head; return the highest one that was noted there."""
+        # Each term has a key of its own: whoever writes one and then reads all misses none.
+        keys = importlib.import_module("ray.experimental.internal_kv")
+        own = f"{self._ray.get_runtime_context().namespace}/{scheduler}/"
+        keys._internal_kv_put(f"{own}{term}", "", namespace=_TERMS)  # noqa: SLF001 - no other way
+        found: list[bytes] = keys._internal_kv_list(own, namespace=_TERMS)  # noqa: SLF001
+        return max(int(key.rpartition(b"/")[2]) for key in found)
 
     # Nodes
 

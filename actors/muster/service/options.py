@@ -156,6 +156,19 @@ class NoOutputError(Exception):
         self.fields: Final = fields
 
 
+class Term(Protocol):
+    """The term of this server, which its orders have; who hears of a higher one is over."""
+
+    @property
+    def term(self) -> int:
+        """The number; 0 without a state directory."""
+        ...
+
+    def hear(self, term: int, url: str, whom: str) -> bool:
+        """Hear of another one, at an address that may be empty, from somebody in words."""
+        ...
+
+
 class BackendHost(Protocol):
     """The running service, as far as a backend needs it."""
 
@@ -167,6 +180,11 @@ class BackendHost(Protocol):
     @property
     def ledger(self) -> Ledger:
         """What was let in and decided."""
+        ...
+
+    @property
+    def leadership(self) -> Term:
+        """The term of this server."""
         ...
 
     async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:

@@ -291,11 +291,11 @@ class JobRunner:
 
     def _submit(self, allocation: Allocation, works: tuple[MemberWork, ...]) -> BatchJob:
         numbers = tuple(work.number for work in works)
-        namespace = self._slurm.namespace
+        namespace, term = self._slurm.namespace, self._slurm.term
         if len(works) == 1:
-            tag = JobTag(namespace, allocation.app, allocation.ask, numbers)
+            tag = JobTag(namespace, allocation.app, allocation.ask, numbers, term)
         else:
-            tag = JobTag(namespace, allocation.gang or "", None, numbers)
+            tag = JobTag(namespace, allocation.gang or "", None, numbers, term)
         tag.check()
         return self._slurm.submit(JobSpec(tag, works))
 
@@ -319,7 +319,8 @@ class JobRunner:
             if is_node_lost(batch) and number not in batch.ends:
                 await trio.sleep(_NODE_LOST_S)
         except BaseException:
-            if self._detached and allocation.ending == "closing":
+            is_left = self._detached and allocation.ending == "closing"
+            if is_left or self._slurm.is_over.is_set():
                 self._slurm.leave_alone(batch, number)
             else:
                 await self._evict(allocation, batch)
@@ -335,7 +336,10 @@ class JobRunner:
             if allocation.ending == "closing":
                 grace_s = self._closing_grace_s
                 scope.deadline = trio.current_time() + grace_s + self._closing_s
-            await evict(batch, allocation.number, grace_s)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._give_up_when_over, scope)
+                await evict(batch, allocation.number, grace_s)
+                nursery.cancel_scope.cancel()
         if scope.cancelled_caught:
             _LOG.warning(
                 "job %s of %s/%s is left behind: Slurm does not say that it has ended",
@@ -343,6 +347,11 @@ class JobRunner:
                 allocation.app,
                 allocation.ask,
             )
+
+    # REPLICA-16
+    async def _give_up_when_over(self, scope: trio.CancelScope) -> None:
+        await self._slurm.is_over.wait()
+        scope.cancel()
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

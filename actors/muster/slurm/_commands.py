@@ -78,15 +78,23 @@ _SILENT: Final = re.compile(
     re.IGNORECASE,
 )
 
+_ORDERS: Final = frozenset({"sbatch", "scancel"})
+"""The commands that change what runs."""
+
 # Filters and questions that the environment could ask for: the answers would be incomplete.
 _DROPPED: Final = re.compile(r"(SQUEUE|SCANCEL|SINFO)_.*|SBATCH_(WAIT|ARRAY_INX|TEST_ONLY)")
 
 
 @final
 class SlurmCommands:
-    """Runs Slurm's commands, with the environment of this program."""
+    """Runs Slurm's commands, with the environment of this program.
+
+    Attributes:
+        is_over: Set when another server leads: then nothing is submitted or ended any more.
+    """
 
     def __init__(self) -> None:
+        self.is_over = trio.Event()
         self._limiter = trio.CapacityLimiter(_AT_ONCE)
 
     def check(self) -> None:
@@ -114,10 +122,14 @@ class SlurmCommands:
             What it has printed.
 
         Raises:
-            SilentError: If slurmctld does not answer; it may have carried out the request.
+            SilentError: If slurmctld does not answer; it may have carried out the request. Or if
+                it is not asked to, as another server leads.
             SlurmError: If the command has failed otherwise, and so has done nothing.
         """
         async with self._limiter:
+            if self.is_over.is_set() and command[0] in _ORDERS:  # REPLICA-16
+                msg = f"{command[0]}: another server leads"
+                raise SilentError(msg)
             try:
                 with trio.fail_after(_PATIENCE_S):
                     done = await trio.run_process(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from math import inf
 from os import PathLike
 from pathlib import Path
@@ -31,7 +31,7 @@ from muster.slurm._nodes import (
     node_specs,
     read_nodes,
 )
-from muster.slurm._sbatch import JobSpec, JobTag, SubmitOptions, result_file
+from muster.slurm._sbatch import FIRST_TERM, JobSpec, JobTag, SubmitOptions, result_file
 from muster_core.errors import EventError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Slurm:
 
     Attributes:
         namespace: How the comments of its jobs begin.
+        term: The term in them.
         amounts: Translates amounts.
     """
 
@@ -76,7 +77,9 @@ class Slurm:
         self._nursery = nursery
         self._adopt_within_s = adopt_within
         self.namespace = namespace
+        self.term = FIRST_TERM
         self.amounts = amounts
+        self._outdone: Callable[[int, str], object] | None = None
         #: The jobs that are not over.
         self._batches: set[BatchJob] = set()
         #: The jobs of an earlier program, and which of their members were taken over.
@@ -146,7 +149,40 @@ class Slurm:
                 task_status = trio.TASK_STATUS_IGNORED
             await trio.sleep_until(next_s)
 
+    # REPLICA-16
+    def lead(self, term: int, outdone: Callable[[int, str], object]) -> None:
+        """Submit jobs with a term from now on, and none once a job has a higher one.
+
+        Args:
+            term: The term.
+            outdone: Called with a higher term, and who has it in words.
+        """
+        self.term, self._outdone = term, outdone
+        self.hear()
+
+    # REPLICA-16
+    def _is_outdone(self) -> bool:
+        """Return whether a job has a higher term: from then on nothing is submitted or ended."""
+        is_over = self._ground.commands.is_over
+        if self._outdone is not None and not is_over.is_set():
+            terms = {
+                comment.tag.term: job.id
+                for job in self._ground.watch.jobs.values()
+                if (comment := self._ground.comment_of(job)) is not None
+                and comment.tag.namespace == self.namespace
+            }
+            highest = max(terms, default=0)
+            if highest > self.term:
+                is_over.set()
+                self._outdone(highest, f"job {terms[highest]} of Slurm")
+        return is_over.is_set()
+
     # What the binder needs
+
+    @property
+    def is_over(self) -> trio.Event:
+        """Set when another server leads: its jobs, and those that it takes over, are left alone."""
+        return self._ground.commands.is_over
 
     async def wait_for_answer(self) -> None:
         """Wait until Slurm's controller answers.
@@ -249,6 +285,8 @@ class Slurm:
         As long as jobs may be taken over, they count as those of an earlier program: its last
         submission may have been on the way when it ended.
         """
+        if self._is_outdone():
+            return
         own = {batch.tag for batch in self._batches if batch not in self._earlier}
         known = {batch.job for batch in self._batches}
         coming = {batch.tag for batch in self._batches if batch.job is None}

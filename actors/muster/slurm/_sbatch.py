@@ -1,7 +1,7 @@
 """The submission of a job as texts: the options of ``sbatch``, its script and its comment.
 
 One script is around each command, and one around those of a gang. The comment of a job says whose it
-is: ``muster:APP/ASK/RUN``. These are pure functions, without commands or tasks.
+is: ``muster:APP/ASK/RUN``, and ``@TERM`` if that is not the first term. These are pure functions, without commands or tasks.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from muster_core.errors import EventError
 
 _OF_GANG: Final = "*"
 
+FIRST_TERM: Final = 1
+"""The term of jobs without one: of those who lead first, or have no store."""
+
 _MOST: Final = 1000
 """How many characters a comment may have; Slurm refuses more than 1,023."""
 
@@ -38,21 +41,24 @@ class JobTag:
         app: The application; of a gang's job the full name of the gang.
         ask: The ask, or None for a gang's job.
         numbers: The numbers of the allocations, in ascending order.
+        term: The term of who has submitted it; the first one is not written.
     """
 
     namespace: str
     app: str
     ask: str | None
     numbers: tuple[int, ...]
+    term: int = FIRST_TERM
 
     @property
     def text(self) -> str:
         """The comment of the job when it is submitted."""
-        return f"{self.name}/{_ranges(self.numbers)}"
+        term = f"@{self.term}" if self.term > FIRST_TERM else ""
+        return f"{self.name}/{_ranges(self.numbers)}{term}"
 
     @property
     def name(self) -> str:
-        """The comment without the numbers."""
+        """The comment without the numbers and the term."""
         ask = _OF_GANG if self.ask is None else _written(self.ask)
         return f"{self.namespace}:{_written(self.app)}/{ask}"
 
@@ -101,12 +107,13 @@ def read_comment(text: str) -> JobComment | None:
     parts = rest.split("/")
     if not colon or len(parts) != 3:
         return None
-    app, ask, ranges = parts
+    app, ask, last = parts
+    ranges, at, term = last.partition("@")
     numbers = _numbers(ranges)
-    if not numbers:
+    if not numbers or (at and not (term.isascii() and term.isdecimal())):
         return None
     named = None if ask == _OF_GANG else unquote(ask)
-    tag = JobTag(namespace, unquote(app), named, numbers)
+    tag = JobTag(namespace, unquote(app), named, numbers, int(term or FIRST_TERM))
     found = {
         number: int(end)
         for number, end in zip(numbers, ends.split(","), strict=False)

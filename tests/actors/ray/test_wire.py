@@ -18,6 +18,7 @@ from muster_core.resources import Resources
 SAID: list[dict[str, Any]] = [
     {"say": "connected", "ray": "2.60", "python": "3.11"},
     {"say": "refused", "reason": "python", "text": "x"},
+    {"say": "outdone", "term": 2},
     {"say": "beat"},
     {"say": "nodes", "nodes": []},
     {

@@ -167,7 +167,9 @@ def sbatch(state: dict[str, Any], arguments: list[str]) -> tuple[int, str, str]:
 def members(job: dict[str, Any]) -> list[int]:
     """Return the numbers of the allocations of a job."""
     found: list[int] = []
-    for part in str(job["comment"]).partition(" ")[0].rpartition("/")[2].split(","):
+    for part in (
+        str(job["comment"]).partition(" ")[0].rpartition("/")[2].partition("@")[0].split(",")
+    ):
         first, _, last = part.partition("-")
         found += range(int(first), int(last or first) + 1)
     return found

@@ -240,6 +240,14 @@ def test_comment_of_a_job() -> None:
     assert read_comment(tag.text) == JobComment(tag, {})
 
 
+def test_comment_of_a_leader() -> None:
+    # REPLICA-16
+    tag = JobTag("muster", "a", "x@2", (17,), 3)
+    assert (tag.text, tag.job_name) == ("muster:a/x@2/17@3", "muster:a/x@2")
+    assert read_comment("muster:a/x@2/17@3") == JobComment(tag, {})
+    assert read_comment("muster:a/x@2/17") == JobComment(JobTag("muster", "a", "x@2", (17,), 1), {})
+
+
 def test_comment_of_a_gang() -> None:
     tag = JobTag("muster", "default/ring", None, (3, 4, 5, 9))
     assert tag.text == "muster:default%2Fring/*/3-5,9"
@@ -249,7 +257,17 @@ def test_comment_of_a_gang() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a job of mine", "muster:a/b", "muster:a/b/c", "muster:a/b/3-", "muster:a/b/3,2", "a/b/3"],
+    [
+        "",
+        "a job of mine",
+        "muster:a/b",
+        "muster:a/b/c",
+        "muster:a/b/3-",
+        "muster:a/b/3,2",
+        "a/b/3",
+        "muster:a/b/3@",
+        "muster:a/b/3@x",
+    ],
 )
 def test_other_comments_are_not_ours(text: str) -> None:
     assert read_comment(text) is None
@@ -259,15 +277,16 @@ def test_other_comments_are_not_ours(text: str) -> None:
     st.text(min_size=1, max_size=20),
     st.none() | st.text(min_size=1, max_size=20),
     st.sets(st.integers(0, 10**9), min_size=1, max_size=20),
+    st.integers(1, 10**9),
 )
 def test_comments_are_read_as_they_were_written(
-    app: str, ask: str | None, numbers: set[int]
+    app: str, ask: str | None, numbers: set[int], term: int
 ) -> None:
     try:
         (app + (ask or "")).encode()
     except UnicodeEncodeError:
         return  # no name can be that
-    tag = JobTag("muster", app, ask, tuple(sorted(numbers)))
+    tag = JobTag("muster", app, ask, tuple(sorted(numbers)), term)
     assert read_comment(tag.text) == JobComment(tag, {})
 
 

@@ -158,6 +158,8 @@ class ClusterBackend(ABC, Generic[Own, C]):
         self._connected = trio.Event()
         self._failure = "no attempt has ended yet"
         self._binder: ResumingBinder | None = None
+        #: Set when orders have the term of the service.
+        self._leads = trio.Event()
         #: Set when nothing runs there any more that nobody has asked for.
         self._is_clear = trio.Event()
         #: The node where the command of an ask has started last, by its name.
@@ -172,6 +174,10 @@ class ClusterBackend(ABC, Generic[Own, C]):
     @abstractmethod
     def binder_of(self, cluster: C) -> ResumingBinder:
         """Return the binder that runs commands through a connection."""
+
+    @abstractmethod
+    async def lead(self, cluster: C, host: BackendHost) -> None:
+        """Let all orders have the term of the service, which hears of a higher one."""
 
     def unreachable(self, error: Exception) -> str:
         """Return in words why the cluster cannot be reached."""
@@ -277,6 +283,9 @@ class ClusterBackend(ABC, Generic[Own, C]):
     async def _follow(self, host: BackendHost) -> None:
         with suppress(ClosedSchedulerError):
             cluster = await self._awaited(host)
+            if host.leadership.term:
+                await self.lead(cluster, host)
+            self._leads.set()
             if self.lasts:
                 await self.clear(cluster, host)
             self._is_clear.set()
@@ -348,6 +357,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
             await hold_allocation(started)
             return
         cluster = await self._reach()
+        await self._leads.wait()  # soon: the scheduler has begun, and so the nodes are followed
         await self._with(cluster).resume(allocation, self._noting(allocation, started))
 
     def _with(self, cluster: C) -> ResumingBinder:

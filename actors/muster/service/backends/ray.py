@@ -204,6 +204,16 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
             closing_grace=CLOSING_GRACE_S,
         )
 
+    # REPLICA-15
+    @override
+    async def lead(self, cluster: Cluster, host: BackendHost) -> None:
+        leads = host.leadership
+        # Whoever leads has the same origin of time, and a new state directory another one.
+        await cluster.runs.link.lead(
+            {"scheduler": str(host.unix_us(0)), "term": leads.term},
+            lambda term: leads.hear(term, "", "the agent of Ray"),
+        )
+
     # RAY-4
     @override
     def failure(self, error: Exception, allocation: Allocation) -> Exception:

@@ -25,7 +25,7 @@ from muster.slurm._connection import check_namespace
 from muster_core.errors import EventError
 
 if TYPE_CHECKING:
-    from muster.service.options import Backend, ServeOptions
+    from muster.service.options import Backend, BackendHost, ServeOptions
 
 
 @final
@@ -170,6 +170,12 @@ class SlurmBackend(ClusterBackend[SlurmOptions, Slurm]):
             # A large state may take minutes to load, and jobs are taken over after that.
             adopt_within=inf,
         )
+
+    # REPLICA-16
+    @override
+    async def lead(self, cluster: Slurm, host: BackendHost) -> None:
+        leads = host.leadership
+        cluster.lead(leads.term, lambda term, whom: leads.hear(term, "", whom))
 
     @override
     def binder_of(self, cluster: Slurm) -> SlurmBinder:
