@@ -29,7 +29,7 @@ from muster.feeds._kinds import NAME, WORD, FieldError, Kind, as_written, displa
 from muster.feeds._raw import Raw
 from muster_core.config.tree import is_unicode
 from muster_core.events import AddAsk
-from muster_core.gangs import GangFields
+from muster_core.gangs import NO_FIELDS, GangFields
 from muster_core.values.events import USER_INFO
 from muster_core.values.names import DEFAULT_NAMESPACE
 
@@ -45,18 +45,24 @@ class UserInfo:
     groups: tuple[str, ...] = ()
 
 
+ANNOTATIONS: Final = "metadata.annotations"
+
+
 # OBJECT-28
-def read_user_info(written: str) -> UserInfo:
-    """Read the annotation.
+def user_info(annotations: ParsedAnnotations) -> UserInfo:
+    """Return what the annotations of a Pod or a PodGroup say of a user.
 
     Raises:
-        FieldError: If it is malformed; its place is the key.
+        FieldError: If it is malformed.
     """
+    written = annotations.texts.get(USER_INFO)
+    if written is None:
+        return UserInfo()
     try:
         found: object = json.loads(written)
     except (ValueError, RecursionError):
         found = None
-    error = refused(written, _RIGHT).inside(f".{USER_INFO}")
+    error = refused(written, _RIGHT).inside(f"{ANNOTATIONS}.{USER_INFO}")
     if not isinstance(found, dict):
         raise error
     said = cast("dict[str, object]", found)
@@ -322,7 +328,7 @@ class Membership:
     """What an ask says about its gang; the attributes have their names in the event."""
 
     gang: str | None = None
-    says: GangFields = attrs.field(factory=GangFields)
+    says: GangFields = NO_FIELDS
     timed_out: bool = False
 
 

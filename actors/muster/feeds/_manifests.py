@@ -12,9 +12,8 @@ from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 
-from muster.feeds._affinity import NODE_AFFINITY, OBJECT_TAINTS, OBJECT_TOLERATIONS
 from muster.feeds._annotations import (
-    MEMBER_ANNOTATIONS,
+    ANNOTATIONS,
     MEMBER_KEYS,
     NAMES_IT,
     OBJECT_ANNOTATIONS,
@@ -22,12 +21,10 @@ from muster.feeds._annotations import (
     AnnotationSource,
     GangSettings,
     ParsedAnnotations,
-    UserInfo,
     gang_annotations,
     gang_settings,
-    membership,
-    read_user_info,
     says_of_member,
+    user_info,
 )
 from muster.feeds._asks import is_deadline, read_pod_ask, write_pod_ask
 from muster.feeds._fields import (
@@ -40,19 +37,33 @@ from muster.feeds._fields import (
 )
 from muster.feeds._kinds import (
     BOOLEAN,
-    INT32,
     NAME,
     OWNED_NAME,
     WHOLE_SECONDS,
-    WORDS,
     EventFields,
     FieldError,
     Kind,
     display_value,
     integer,
-    listed,
-    one_of,
     refused,
+)
+from muster.feeds._kubernetes import (
+    APPLICATION_LABEL,
+    ASK_ATTRIBUTES,
+    FINISHED,
+    LABELS,
+    POD_NAME,
+    QUEUE_LABEL,
+    VOLCANO_QUEUE_LABEL,
+    ask_attributes,
+    first_mark,
+    marks_of,
+    membership_of,
+    namespace_of,
+    node_schema,
+    pod_schema,
+    requests_of,
+    room_fields,
 )
 from muster.feeds._raw import Raw
 from muster.feeds._schema import (
@@ -70,7 +81,6 @@ from muster.feeds._schema import (
     unless_empty,
 )
 from muster_core.config.tree import is_null
-from muster_core.errors import QuantityError
 from muster_core.events import (
     AddAsk,
     AddGang,
@@ -83,77 +93,16 @@ from muster_core.events import (
     PodObject,
     QueueObject,
 )
-from muster_core.resources import NOTHING, Resources
-from muster_core.values.affinity import Affinity, Toleration
+from muster_core.resources import Resources
 from muster_core.values.event_fields import QUEUE_PRIORITIES, QUEUE_WEIGHTS
 from muster_core.values.events import USER_INFO
 from muster_core.values.names import DEFAULT_NAMESPACE
 
-APPLICATION_LABEL: Final = "applicationId"
-# OBJECT-15
-QUEUE_LABELS: Final = ("queue", "scheduling.volcano.sh/queue-name")
-
-# OBJECT-20
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
-_LABELS: Final = "metadata.labels"
-ANNOTATIONS: Final = "metadata.annotations"
-
-
-# OBJECT-14
-def _parse_containers(value: Raw) -> Resources:
-    """Return the sum of the requests of all containers."""
-    total = NOTHING
-    for container in _CONTAINERS.parse(value):
-        requests = container.get("requests", NOTHING)
-        assert isinstance(requests, Resources)
-        try:
-            total += requests
-        except QuantityError as error:
-            msg = f"the sum of the requests is too large: {error}"
-            raise FieldError(msg) from None
-    return total
-
-
-_CONTAINER: Final = ObjectSchema(
-    {"resources": ObjectSchema({"requests": schema_field("requests", WRITTEN_AMOUNTS)})}
-)
-_CONTAINERS: Final = listed(
-    Kind("container", _CONTAINER.parse, _CONTAINER.normal), "list of containers"
-)
-_REQUESTS: Final = Kind(
-    "list of containers",
-    _parse_containers,
-    _CONTAINERS.normal,
-    lambda requests: [_CONTAINER.write({"requests": requests})],
-)
-_PHASE: Final = one_of("Pending", "Running", "Succeeded", "Failed", "Unknown")
-
-_METADATA: Final = {
-    "name": schema_field("name", OWNED_NAME, required=True),
-    "namespace": schema_field("namespace", NAMESPACE),
-    "labels": schema_field("labels", MEMBER_ANNOTATIONS),
-}
-POD_NAME: Final = ObjectSchema({"metadata": ObjectSchema(_METADATA)})
-"""The fields that name a Pod."""
-
-# OBJECT-14
-POD: Final = ObjectSchema({
-    "metadata": ObjectSchema({**_METADATA, "annotations": schema_field("annotations", MEMBER_ANNOTATIONS)}),
-    "spec": ObjectSchema({
-        "containers": schema_field("requests", _REQUESTS),
-        # BACKFILL-9
-        "activeDeadlineSeconds": schema_field("estimate_us", WHOLE_SECONDS),
-        "nodeName": schema_field("node", unless_empty(NAME)),
-        "nodeSelector": schema_field("selector", WORDS),
-        # AFFINITY-16
-        "tolerations": schema_field("tolerations", OBJECT_TOLERATIONS),
-        "affinity": ObjectSchema({"nodeAffinity": NODE_AFFINITY}),
-        "priority": schema_field("priority", INT32),
-        "priorityClassName": schema_field("priority_class", unless_empty(NAME)),
-    }),
-    "status": ObjectSchema({"phase": schema_field("phase", unless_empty(_PHASE))}),
-})  # fmt: skip
+POD: Final = pod_schema(room_fields(WRITTEN_AMOUNTS))
 """The fields of a Pod that matter."""
+
+# OBJECT-15
+_QUEUE_LABELS: Final = (QUEUE_LABEL, VOLCANO_QUEUE_LABEL)
 
 
 def name_of_pod(values: Values) -> ObjectName:
@@ -171,18 +120,17 @@ def pod(values: Values) -> PodObject:
     Raises:
         FieldError: If it belongs to no application, or what it says about a gang or a user is invalid.
     """
-    labels = _marks(values, "labels").texts
-    queues = (labels[label] for label in QUEUE_LABELS if labels.get(label))
-    about = user_info(_marks(values, "annotations"))
-    finished = values.get("phase") in _FINISHED
+    requests = Resources(requests_of(values))
+    about = user_info(marks_of(values, "annotations"))
+    finished = values.get("phase") in FINISHED
     return PodObject(
         app=_application(values),
         name=str(values["name"]),
-        queue=next(queues, None),
-        ask=None if finished else _ask(values),
+        queue=first_mark((marks_of(values, "labels"),), _QUEUE_LABELS) or None,
+        ask=None if finished else _ask(values, requests),
         node=cast("str | None", values.get("node")),
         finished=finished,
-        namespace=_namespace(values),
+        namespace=namespace_of(values),
         user=about.user,
         groups=about.groups,
     )
@@ -192,7 +140,7 @@ def _parts_of_pod(pod: PodObject) -> Values:
     """Return the values of a Pod, of which :func:`pod` makes the same."""
     labels = {APPLICATION_LABEL: pod.app}
     if pod.queue is not None:
-        labels[QUEUE_LABELS[0]] = pod.queue
+        labels[QUEUE_LABEL] = pod.queue
     marks: dict[str, str] = {}
     if pod.user is not None or pod.groups:
         about = {"user": pod.user, "groups": [*pod.groups]}
@@ -211,55 +159,37 @@ def _parts_of_pod(pod: PodObject) -> Values:
         "namespace": None if pod.namespace == DEFAULT_NAMESPACE else pod.namespace,
         "annotations": ParsedAnnotations(marks) if marks else None,
         "node": pod.node,
-        "priority": ask.get("priority"),
-        "estimate_us": ask.get("estimate_us"),
-        "priority_class": ask.get("priority_class"),
-        "selector": ask.get("selector"),
-        "tolerations": ask.get("tolerations"),
-        "affinity": ask.get("affinity"),
-        "requests": ask.get("resources"),
+        **{name: ask.get(name) for name in ASK_ATTRIBUTES},
+        "containers": None if pod.ask is None else ({"requests": pod.ask.resources},),
         "phase": "Succeeded" if pod.finished else None,
     }
     return {name: value for name, value in values.items() if value is not None}
 
 
 # OBJECT-14
-def _ask(values: Values) -> AddAsk | None:
-    marks = _marks(values, "annotations")
-    said = gang_settings(
-        {_LABELS: _marks(values, "labels"), ANNOTATIONS: marks}, _namespace(values)
-    )
-    member = membership(said)
+def _ask(values: Values, requests: Resources) -> AddAsk | None:
+    member = membership_of(values)
     try:
-        more: dict[str, Any] = {
-            "estimate_us": values.get("estimate_us"),
-            **read_pod_ask(marks.texts),
-        }
+        more = read_pod_ask(marks_of(values, "annotations").texts)
     except FieldError as error:
         raise error.inside(ANNOTATIONS) from None
-    requests = values.get("requests")
-    if not isinstance(requests, Resources) or not requests:
+    if not requests:
         return None
     return AddAsk(
         app=_application(values),
         ask=str(values["name"]),
         resources=requests,
-        priority=cast("int | None", values.get("priority")),
-        priority_class=cast("str | None", values.get("priority_class")),
-        selector=cast("Mapping[str, str]", values.get("selector", {})),
-        tolerations=cast("tuple[Toleration, ...]", values.get("tolerations", ())),
-        affinity=cast("Affinity | None", values.get("affinity")),
         gang=member.gang,
         says=member.says,
         timed_out=member.timed_out,
-        **more,
+        **{**ask_attributes(values), **more},
     )
 
 
 # OBJECT-15
 def _application(values: Values) -> str:
-    label = f"{_LABELS}.{APPLICATION_LABEL}"
-    written = _marks(values, "labels").texts.get(APPLICATION_LABEL)
+    label = f"{LABELS}.{APPLICATION_LABEL}"
+    written = marks_of(values, "labels").texts.get(APPLICATION_LABEL)
     if written is None:
         msg = "is missing: it names the application of the pod"
         raise FieldError(msg, label)
@@ -267,30 +197,6 @@ def _application(values: Values) -> str:
         return OWNED_NAME.parse(written)
     except FieldError as error:
         raise error.inside(label) from None
-
-
-# OBJECT-29
-def _namespace(values: Values) -> str:
-    return str(values.get("namespace") or DEFAULT_NAMESPACE)
-
-
-# OBJECT-28
-def user_info(marks: ParsedAnnotations) -> UserInfo:
-    """Return what the annotations of a Pod or a PodGroup say of a user.
-
-    Raises:
-        FieldError: If it is malformed.
-    """
-    written = marks.texts.get(USER_INFO)
-    try:
-        return UserInfo() if written is None else read_user_info(written)
-    except FieldError as error:
-        raise error.inside(ANNOTATIONS) from None
-
-
-def _marks(values: Values, name: str) -> ParsedAnnotations:
-    found = values.get(name)
-    return found if isinstance(found, ParsedAnnotations) else ParsedAnnotations()
 
 
 T = TypeVar("T")
@@ -321,13 +227,6 @@ class ObjectForm:
     parts: Callable[[Any], Values] = attributes_of
 
 
-def _schedulable(value: Raw) -> bool:
-    return not BOOLEAN.parse(value)
-
-
-_UNSCHEDULABLE: Final = Kind(
-    BOOLEAN.name, _schedulable, BOOLEAN.normal, lambda schedulable: not schedulable
-)
 _QUEUE_PRIORITY: Final = integer(*QUEUE_PRIORITIES, f"0 … {QUEUE_PRIORITIES[1]}")
 _QUEUE_WEIGHT: Final = unless_0(integer(0, QUEUE_WEIGHTS[1], f"0 … {QUEUE_WEIGHTS[1]}"))
 _PARENT: Final = unless_empty(QUEUE_PATH)
@@ -372,7 +271,7 @@ def _made(make: Callable[..., T], **instead: str) -> Callable[[Values], T]:
 
 # OBJECT-10
 def _group_name(values: Values) -> str:
-    return f"{values.get('namespace') or DEFAULT_NAMESPACE}/{values['name']}"
+    return f"{namespace_of(values)}/{values['name']}"
 
 
 def _parts_of_group_name(gang: str) -> dict[str, object]:
@@ -382,12 +281,12 @@ def _parts_of_group_name(gang: str) -> dict[str, object]:
 
 # OBJECT-9
 def _pod_group(values: Values) -> AddGang:
-    marks = values.get("marks")
-    said = gang_settings({ANNOTATIONS: marks} if isinstance(marks, ParsedAnnotations) else {})
+    marks = marks_of(values, "marks")
+    said = gang_settings({ANNOTATIONS: marks})
     own = {name: values[name] for name in ("min_member", "wait_us") if name in values}
     # OBJECT-28
-    if isinstance(marks, ParsedAnnotations) and (about := user_info(marks)).user is not None:
-        own["user"] = about.user
+    if (user := user_info(marks).user) is not None:
+        own["user"] = user
     least = AnnotationSource("spec.minMember", cast("int", values["min_member"]))
     whole = GangSettings({**said.values, **own}, {**said.places, "min_member": least})
     return AddGang(_group_name(values), whole.fields)
@@ -445,21 +344,7 @@ FORMS: Final[Mapping[str, ObjectForm]] = {
     ObjectKind.NODE: ObjectForm(
         "v1",
         NodeObject,
-        ObjectSchema({
-            "metadata": ObjectSchema({
-                "name": schema_field("node", NAME, required=True),
-                "labels": schema_field("attributes", WORDS),
-            }),
-            "spec": ObjectSchema({
-                "unschedulable": schema_field("schedulable", _UNSCHEDULABLE),
-                # AFFINITY-16
-                "taints": schema_field("taints", OBJECT_TAINTS),
-            }),
-            "status": ObjectSchema({
-                "allocatable": schema_field("capacity", WRITTEN_AMOUNTS),
-                "capacity": schema_field("whole", WRITTEN_AMOUNTS),
-            }),
-        }),
+        node_schema(WRITTEN_AMOUNTS),
         _names(NAME),
         _named(ObjectKind.NODE),
         _made(NodeObject, capacity="whole"),

@@ -22,6 +22,7 @@ from muster.feeds._kinds import (
     Kind,
     as_written,
     display_value,
+    listed,
     parse_amount,
     refused,
     without_device_types,
@@ -179,6 +180,17 @@ class ObjectSchema:
             inner[last] = kind.write(values[attribute])
         return written
 
+    def with_fields(self, other: ObjectSchema) -> ObjectSchema:
+        """Return the schema that has the fields of another one, too, at any depth."""
+        fields = {**self.fields}
+        for name, more in other.fields.items():
+            known = fields.get(name)
+            if isinstance(known, ObjectSchema) and isinstance(more, ObjectSchema):
+                fields[name] = known.with_fields(more)
+            else:
+                fields[name] = more
+        return ObjectSchema(fields)
+
     def normal(self, value: Raw) -> Raw:
         """Return the value in the form that every encoding can write."""
         if not isinstance(value, dict):
@@ -194,6 +206,11 @@ class ObjectSchema:
 def schema_field(attribute: str, kind: Kind[T], *, required: bool = False) -> SchemaField:
     """Make a field; the type of its kind is widened to ``Kind[object]``."""
     return SchemaField(attribute, kind.general, required)
+
+
+def list_of(shape: ObjectSchema, name: str = "map") -> Kind[tuple[dict[str, object], ...]]:
+    """Return the kind of a list of maps of one shape."""
+    return listed(Kind(name, shape.parse, shape.normal, shape.write), f"list of {name}s")
 
 
 _CPU: Final = "cpu"

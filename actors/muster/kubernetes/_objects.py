@@ -13,30 +13,34 @@ from typing import Any, Final, cast, final
 import attrs
 
 from muster._pod_identity import PodIdentity
+from muster.feeds._fields import Values
 from muster.feeds._kinds import FieldError
+from muster.feeds._kubernetes import (
+    FINISHED,
+    Amounts,
+    ask_attributes,
+    capacity_of,
+    maps_in,
+    requests_of,
+)
 from muster.importing.kubernetes.nodes import PODS
-from muster.importing.kubernetes.pods import BAD_GANG, BAD_USER, PodLabels, labels_of, requests_of
-from muster.importing.kubernetes.schema import CLAIM, POD, PRESENT_NODE, ROOM, VOLUME, Amounts
+from muster.importing.kubernetes.pods import BAD_GANG, BAD_USER, PodLabels, labels_of
+from muster.importing.kubernetes.schema import CLAIM, POD, PRESENT_NODE, ROOM, VOLUME
 from muster.importing.queues import name_of
 from muster.kubernetes._api import Object
-from muster_core.decisions import MICROSECONDS
 from muster_core.errors import EventError
 from muster_core.events import AddAsk, PodObject
 from muster_core.gangs import NO_FIELDS, GangFields
 from muster_core.resources import Resources
-from muster_core.values.affinity import Affinity, Taint, Toleration
+from muster_core.values.affinity import Affinity, Taint
 from muster_core.values.names import DEFAULT_NAMESPACE
-
-Values = Mapping[str, object]
 
 PORT: Final = "port/"
 """What the resource types of host ports begin with."""
 
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The label that every node has in the scheduler."""
 _MIRROR: Final = "kubernetes.io/config.mirror"
-_NONE: Final[Amounts] = {}
 
 
 @final
@@ -119,7 +123,7 @@ class Pod:
     @property
     def is_finished(self) -> bool:
         """Whether it has ended, and takes nothing any more."""
-        return self.phase in _FINISHED
+        return self.phase in FINISHED
 
     def rank(self) -> tuple[str, str]:
         """Return its place among pods that come at once."""
@@ -187,14 +191,10 @@ def _takes(written: Object) -> tuple[Amounts, str]:
 def _ports(values: Values) -> Iterator[str]:
     """Yield the resource types of the host ports; one of any address counts as all."""
     for kind in ("containers", "init_containers"):
-        for container in _maps(values, kind):
-            for port in _maps(container, "ports"):
+        for container in maps_in(values, kind):
+            for port in maps_in(container, "ports"):
                 if number := port.get("host_port"):
                     yield f"{PORT}{port.get('protocol') or 'TCP'}/{number}"
-
-
-def _maps(values: Values, name: str) -> Iterable[Values]:
-    return cast("Iterable[Values]", values.get(name, ()))
 
 
 def _told(error: FieldError) -> str:
@@ -227,28 +227,24 @@ def _request(pod: Pod, values: Values) -> PodRequest:
     for gang, fields in defines:
         known = gangs.get(gang)
         gangs[gang] = fields if known is None else known.over(fields)
-    deadline_s = cast("int | None", values.get("deadline"))
+    own = ask_attributes(values)
+    priority_class = str(own.pop("priority_class", None) or "")
     ask = AddAsk(
         app=labels.app,
         ask=name_of(pod.identity.name),
         resources=Resources(pod.takes),
-        priority=cast("int | None", values.get("priority")),
-        selector=cast("Mapping[str, str]", values.get("selector", {})),
-        tolerations=cast("tuple[Toleration, ...]", values.get("tolerations", ())),
-        affinity=cast("Affinity | None", values.get("affinity")),
         gang=labels.gang,
         says=NO_FIELDS if labels.gang is None else gangs.pop(labels.gang, NO_FIELDS),
-        estimate_us=None if deadline_s is None else deadline_s * MICROSECONDS,
         once=True,
         work=pod.identity.work(),
+        **own,
     )
-    priority_class = str(values.get("priority_class") or "")
     return PodRequest(labels, gangs, ask, priority_class, tuple(_claims(pod, values)))
 
 
 def _claims(pod: Pod, values: Values) -> Iterator[tuple[str, str]]:
     """Yield the claims of volumes of a pod; the claim of an ephemeral one is named after both."""
-    for number, volume in enumerate(_maps(values, "volumes")):
+    for number, volume in enumerate(maps_in(values, "volumes")):
         field = f"spec.volumes[{number}]"
         if claim := volume.get("claim"):
             yield f"{field}.persistentVolumeClaim", f"{pod.identity.namespace}/{claim}"
@@ -275,7 +271,7 @@ def _unsupported(values: Values) -> Iterator[str]:
     for name, field in _NOT_HONOURED.items():
         if values.get(name):
             yield f"{field} is not honoured"
-    for number, one in enumerate(_maps(values, "spread")):
+    for number, one in enumerate(maps_in(values, "spread")):
         if one.get("otherwise") != _ANYWAY:
             yield (
                 f"spec.topologySpreadConstraints[{number}].whenUnsatisfiable: "
@@ -287,7 +283,7 @@ def _ignored(values: Values) -> Iterator[str]:
     for name, field in _PREFERENCES.items():
         if values.get(name):
             yield f"{field} is ignored"
-    for number, one in enumerate(_maps(values, "spread")):
+    for number, one in enumerate(maps_in(values, "spread")):
         if one.get("otherwise") == _ANYWAY:
             yield f"spec.topologySpreadConstraints[{number}] is ignored"
 
@@ -405,15 +401,15 @@ def read_node(written: Object) -> Node:
     try:
         values = PRESENT_NODE.parse(cast("Any", written))
     except FieldError as error:
-        return Node(name, _NONE, {HOSTNAME: name}, False, (), _told(error))
+        return Node(name, {}, {HOSTNAME: name}, False, (), _told(error))
     is_ready = any(
         one.get("type") == "Ready" and one.get("status") == "True"
-        for one in _maps(values, "conditions")
+        for one in maps_in(values, "conditions")
     )
     return Node(
         name=name,
-        capacity=cast("Amounts", values.get("allocatable", values.get("capacity", _NONE))),
-        attributes={HOSTNAME: name, **cast("Mapping[str, str]", values.get("labels", {}))},
-        schedulable=is_ready and not values.get("closed"),
+        capacity=capacity_of(values),
+        attributes={HOSTNAME: name, **cast("Mapping[str, str]", values.get("attributes", {}))},
+        schedulable=is_ready and bool(values.get("schedulable", True)),
         taints=cast("tuple[Taint, ...]", values.get("taints", ())),
     )

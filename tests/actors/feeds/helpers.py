@@ -159,6 +159,16 @@ METADATA: st.SearchStrategy[Any] = st.fixed_dictionaries(
     optional={"namespace": NAMES, "labels": MARKS, "annotations": st.one_of(MARKS, POD_ASKS)},
 )
 AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "vcore", "memory"]), LEAVES, max_size=2)
+CONTAINERS: st.SearchStrategy[Any] = st.lists(
+    st.one_of(
+        LEAVES,
+        st.fixed_dictionaries(
+            {"resources": st.just({"requests": {"cpu": "500m"}})},
+            optional={"restartPolicy": st.one_of(LEAVES, st.just("Always"))},
+        ),
+    ),
+    max_size=2,
+)
 SPEC: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {},
     optional={
@@ -166,9 +176,10 @@ SPEC: st.SearchStrategy[Any] = st.fixed_dictionaries(
         "scheduleTimeoutSeconds": LEAVES,
         "minResources": AMOUNTS,
         "unschedulable": LEAVES,
-        "containers": st.lists(
-            st.one_of(LEAVES, st.just({"resources": {"requests": {"cpu": "500m"}}})), max_size=2
-        ),
+        "containers": CONTAINERS,
+        "initContainers": CONTAINERS,
+        "overhead": AMOUNTS,
+        "resources": st.one_of(LEAVES, st.fixed_dictionaries({"requests": AMOUNTS})),
         "nodeName": st.one_of(NAMES, st.just("")),
         "nodeSelector": WORDS,
         "priority": LEAVES,

@@ -16,7 +16,8 @@ from muster.feeds._annotations import (
 )
 from muster.feeds._asks import ASK_FIELDS, POD_ASK_FIELDS
 from muster.feeds._kinds import FieldError
-from muster.feeds._manifests import POD, POD_NAME, name_of_pod, pod
+from muster.feeds._kubernetes import POD_NAME
+from muster.feeds._manifests import POD, name_of_pod, pod
 from muster_core.events import AddAsk, ObjectKind, ObjectName, PodObject, Work
 from muster_core.gangs import NO_FIELDS, GangFields, GangMode
 from muster_core.resources import Resources
@@ -76,11 +77,39 @@ def test_its_containers_request_together() -> None:
         {"name": "asks for nothing"},
         {"resources": None},
     ]
-    init = [{"resources": {"requests": {"cpu": 64}}}]
 
-    assert ask_of(
-        manifest({"containers": containers, "initContainers": init})
-    ).resources == Resources({"vcore": 1500, "memory": 2**30, "nvidia.com/gpu": 2})
+    assert ask_of(manifest({"containers": containers})).resources == Resources(
+        {"vcore": 1500, "memory": 2**30, "nvidia.com/gpu": 2}
+    )
+
+
+def init(cpu: str, policy: str | None = None) -> dict[str, Any]:
+    return {"resources": {"requests": {"cpu": cpu}}, "restartPolicy": policy}
+
+
+# OBJECT-31: the containers request a core
+@pytest.mark.parametrize(
+    ("spec", "vcore"),
+    [
+        ({"initContainers": [init("1")]}, 1000),
+        ({"initContainers": [init("3"), init("2")]}, 3000),
+        ({"initContainers": [init("1", "Always"), init("3", "")]}, 4000),
+        ({"initContainers": [init("2"), init("500m", "Always")]}, 2000),
+        ({"overhead": {"cpu": "250m"}}, 1250),
+        ({"initContainers": [init("3")], "overhead": {"cpu": 1}}, 4000),
+        ({"resources": {"requests": {"cpu": 2}}, "overhead": {"cpu": 1}}, 3000),
+        ({"resources": {"requests": {"memory": 0}, "limits": {"cpu": "x"}}}, 1000),
+        ({"containers": None, "resources": {"requests": {"cpu": 2}}}, 2000),
+    ],
+)
+def test_what_else_it_requests(spec: dict[str, Any], vcore: int) -> None:
+    assert ask_of(manifest(spec)).resources == Resources({"vcore": vcore})
+
+
+def test_a_limit_requests_nothing() -> None:
+    containers = [{"resources": {"limits": {"cpu": 1}}}]
+
+    assert read(manifest({"containers": containers})).ask is None
 
 
 def test_what_else_the_ask_has() -> None:
@@ -300,6 +329,15 @@ def test_what_it_says_of_its_gang() -> None:
         (
             manifest({"containers": [{"resources": {"requests": {"memory": "8E"}}}] * 2}),
             "spec.containers: the sum of the requests is too large: memory: ",
+        ),
+        (
+            manifest({"initContainers": [{}, {"resources": {"requests": {"cpu": "1x"}}}]}),
+            "spec.initContainers[1].resources.requests.cpu: '1x' is not a quantity",
+        ),
+        (manifest({"overhead": {"cpu": "1u"}}), "spec.overhead.cpu: '1u' is not a quantity"),
+        (
+            manifest({"resources": {"requests": {"cpu": []}}}),
+            "spec.resources.requests.cpu: a list is not a quantity",
         ),
         (manifest({"nodeName": 1.5}), "spec.nodeName: 1.5 is not a text"),
         (manifest({"nodeSelector": {"a": []}}), "spec.nodeSelector.a: a list is not a text"),

@@ -32,7 +32,6 @@ from muster.importing.nodes import TOO_LARGE
 from muster.importing.queues import Queues, name_of, queue_path_of
 from muster.importing.workload import Amounts, AskGroup, Job, Workload
 from muster_core.config.properties import QUEUE_WEIGHT, SHARE_POLICY
-from muster_core.decisions import MICROSECONDS
 from muster_core.values.resources import VCORE
 
 _BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -172,7 +171,7 @@ class PodSubmission:
             run_us=self._run_us(pod, at_us),
             priority=priority,
             priority_class=priority_class,
-            estimate_us=None if pod.deadline_s is None else pod.deadline_s * MICROSECONDS,
+            estimate_us=pod.estimate_us,
         )
 
     # KUBERNETES-9

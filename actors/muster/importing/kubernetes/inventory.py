@@ -14,13 +14,14 @@ import yaml
 
 from muster.config_files import parse_configuration
 from muster.feeds._kinds import FieldError, write_amounts, write_duration
+from muster.feeds._kubernetes import Amounts
 from muster.feeds._manifests import FORMS
 from muster.feeds._raw import Raw
 from muster.importing.dumps import Spool
 from muster.importing.kubernetes.dumps import DumpedObject
 from muster.importing.kubernetes.nodes import DumpedNode, read_node
 from muster.importing.kubernetes.pods import read_pod
-from muster.importing.kubernetes.schema import ELASTIC_QUOTA, VOLCANO_GROUP, Amounts
+from muster.importing.kubernetes.schema import ELASTIC_QUOTA, VOLCANO_GROUP
 from muster.importing.nodes import event_fields
 from muster.importing.queues import queue_name_of, queue_path_of
 from muster.importing.workload import ImportAccount, configuration_of

@@ -6,16 +6,18 @@ What a feed cannot say of these constraints is noted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, cast, final
 
 import attrs
 
 from muster.feeds._affinity import AFFINITY, TOLERATIONS
+from muster.feeds._fields import Values
 from muster.feeds._kinds import write_amounts
+from muster.feeds._kubernetes import capacity_of, maps_in
 from muster.feeds._raw import Raw
-from muster.importing.kubernetes.schema import NODE, Amounts
+from muster.importing.kubernetes.schema import NODE
 from muster.importing.nodes import NodeFields, largest_of
 from muster_core.resources import NOTHING
 from muster_core.structures.shapes import Shape
@@ -26,8 +28,6 @@ from muster_core.values.affinity import (
     Taint,
     Toleration,
 )
-
-Values = Mapping[str, object]
 
 _PRESENT: Final = {
     "preferred": "a preferred node affinity is not modelled",
@@ -103,15 +103,11 @@ def _only_node(affinity: Affinity) -> str | None:
 
 def _notes(values: Values) -> Iterator[str]:
     yield from dict.fromkeys(note for name, note in _PRESENT.items() if values.get(name))
-    if any(volume.get("claim") for volume in _maps(values, "volumes")):
+    if any(volume.get("claim") for volume in maps_in(values, "volumes")):
         yield _CLAIMS
-    containers = _maps(values, "containers")
-    if any(one.get("host_port") for each in containers for one in _maps(each, "ports")):
+    containers = maps_in(values, "containers")
+    if any(one.get("host_port") for each in containers for one in maps_in(each, "ports")):
         yield _PORTS
-
-
-def _maps(values: Values, name: str) -> Iterable[Values]:
-    return cast("Iterable[Values]", values.get(name, ()))
 
 
 PODS: Final = "pods"
@@ -142,14 +138,13 @@ def read_node(written: Raw, place: str) -> DumpedNode:
         FieldError: If a field that matters has another form than Kubernetes gives it.
     """
     values = NODE.parse(written)
-    whole = cast("Amounts", values.get("capacity", {}))
-    capacity = write_amounts(cast("Amounts", values.get("allocatable", whole)))
+    capacity = write_amounts(capacity_of(values))
     taints = cast("tuple[Taint, ...]", values.get("taints", ()))
     fields = NodeFields(
-        name=str(values["name"]),
+        name=str(values["node"]),
         capacity=cast("Mapping[str, int | str]", capacity),
-        attributes=cast("Mapping[str, str]", values.get("labels", {})),
-        schedulable=not values.get("closed"),
+        attributes=cast("Mapping[str, str]", values.get("attributes", {})),
+        schedulable=bool(values.get("schedulable", True)),
         # KUBERNETES-16
         taints=tuple(taint for taint in taints if not taint.key.startswith(_PASSING)),
     )

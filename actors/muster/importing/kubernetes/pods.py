@@ -1,39 +1,40 @@
 """A pod as the importer keeps it until the whole dump is read.
 
-A pod has its times (created, holding its node, ended), its requests (the sum of those of its
-containers, by the rule of Kubernetes), and what labels, annotations and owners say of its
-application, queue, user and gang, in the keys of YuniKorn, Koordinator and Volcano.
+A pod has its times (created, holding its node, ended), its requests, and what labels, annotations
+and owners say of its application, queue, user and gang, in the keys of YuniKorn, Koordinator and
+Volcano.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, Self, cast, final
 
 import attrs
 
-from muster.feeds._annotations import (
-    ParsedAnnotations,
-    UserInfo,
-    gang_settings,
-    membership,
-    read_user_info,
-)
+from muster.feeds._annotations import ParsedAnnotations, UserInfo, user_info
+from muster.feeds._fields import Values
 from muster.feeds._kinds import FieldError
+from muster.feeds._kubernetes import (
+    APPLICATION_LABEL,
+    FINISHED,
+    QUEUE_LABEL,
+    VOLCANO_QUEUE_LABEL,
+    first_mark,
+    maps_in,
+    marks_of,
+    membership_of,
+    namespace_of,
+    requests_of,
+)
 from muster.feeds._raw import Raw
 from muster.importing.kubernetes.nodes import NodeConstraints, constraints_of
-from muster.importing.kubernetes.schema import POD, Amounts
+from muster.importing.kubernetes.schema import POD
 from muster.importing.queues import gang_name_of, name_of
 from muster_core.gangs import GangFields
-from muster_core.values.events import USER_INFO
-from muster_core.values.names import DEFAULT_NAMESPACE
-from muster_core.values.resources import MAX_INT32, MAX_QUANTITY
-
-Values = Mapping[str, object]
-
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
+from muster_core.values.resources import MAX_INT32
 
 
 @final
@@ -73,7 +74,7 @@ def times_of(values: Values) -> PodTimes:
     """
     created = cast("int", values["created"])
     deleted = cast("int | None", values.get("deleted"))
-    has_ended = values.get("phase") in _ENDED
+    has_ended = values.get("phase") in FINISHED
     if not (has_ended or values.get("node")):
         return PodTimes(PodState.PENDING, created, is_deleted=deleted is not None)
     started = _started(values)
@@ -90,7 +91,7 @@ def times_of(values: Values) -> PodTimes:
 
 def _started(values: Values) -> int | None:
     """Return since when it holds its node: it was bound, else accepted there, else begun."""
-    for condition in _maps(values, "conditions"):
+    for condition in maps_in(values, "conditions"):
         is_bound = condition.get("type") == "PodScheduled" and condition.get("status") == "True"
         if is_bound and "since" in condition:
             return cast("int", condition["since"])
@@ -104,7 +105,7 @@ def _finished(values: Values, started: int | None) -> int | None:
     last = max(_of_containers(values, "finished"), default=None)
     if last is not None:
         return last
-    changes = [cast("int", one["since"]) for one in _maps(values, "conditions") if "since" in one]
+    changes = [cast("int", one["since"]) for one in maps_in(values, "conditions") if "since" in one]
     later = [since for since in changes if started is not None and since > started]
     return max(later, default=None)
 
@@ -113,89 +114,21 @@ def _of_containers(values: Values, *names: str) -> list[int]:
     return [
         cast("int", status[name])
         for statuses in ("init_statuses", "statuses")
-        for status in _maps(values, statuses)
+        for status in maps_in(values, statuses)
         for name in names
         if name in status
     ]
 
 
-def _maps(values: Values, name: str) -> Iterable[Values]:
-    return cast("Iterable[Values]", values.get(name, ()))
-
-
-_ALWAYS: Final = "Always"
-_NOTHING: Final[Amounts] = {}
-
-
-# KUBERNETES-9
-def requests_of(values: Values) -> dict[str, int]:
-    """Return what a pod needs, in base units, without types of which it needs none.
-
-    Containers are added up. Init containers run one after the other before them, so that only the
-    largest counts; but one that is restarted always stays, and counts beside all that start after
-    it. What is said of the pod as a whole replaces the sum, and the overhead comes on top.
-
-    Raises:
-        FieldError: If it needs more than an amount can be.
-    """
-    stays: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for container in _containers(values, "init_containers"):
-        wanted = _requests(container, "requests", "limits")
-        if container.get("restart") == _ALWAYS:
-            _add(stays, wanted)
-            _raise(most, stays)
-        else:
-            _raise(most, _sum(stays, wanted))
-    for container in _containers(values, "containers"):
-        _add(stays, _requests(container, "requests", "limits"))
-    _raise(stays, most)
-    stays |= _requests(values, "pod_requests", "pod_limits")
-    _add(stays, cast("Amounts", values.get("overhead", _NOTHING)))
-    for name, amount in stays.items():
-        if amount > MAX_QUANTITY:
-            msg = f"the sum of {name} is too large: {amount}"
-            raise FieldError(msg, "spec.containers")
-    return {name: amount for name, amount in stays.items() if amount}
-
-
-def _containers(values: Values, name: str) -> Iterable[Values]:
-    return cast("Iterable[Values]", values.get(name, ()))
-
-
-def _requests(values: Values, requests: str, limits: str) -> Amounts:
-    """Return requests; a type that has only a limit is requested as much."""
-    return {
-        **cast("Amounts", values.get(limits, _NOTHING)),
-        **cast("Amounts", values.get(requests, _NOTHING)),
-    }
-
-
-def _add(amounts: dict[str, int], more: Amounts) -> None:
-    for name, amount in more.items():
-        amounts[name] = amounts.get(name, 0) + amount
-
-
-def _raise(amounts: dict[str, int], least: Amounts) -> None:
-    for name, amount in least.items():
-        if amounts.get(name, 0) < amount:
-            amounts[name] = amount
-
-
-def _sum(first: Amounts, second: Amounts) -> dict[str, int]:
-    total = dict(first)
-    _add(total, second)
-    return total
-
-
 Define = tuple[str, GangFields]
 
 _YUNIKORN: Final = "yunikorn.apache.org"
-_APPS: Final = (f"{_YUNIKORN}/app-id", "applicationId", "spark-app-selector")
+# For `apply` only labels say these, and only those that OBJECT-15 has; each Pod names its application.
+_APPS: Final = (f"{_YUNIKORN}/app-id", APPLICATION_LABEL, "spark-app-selector")
 _JOBS: Final = ("volcano.sh/job-name",)
-_PATHS: Final = (f"{_YUNIKORN}/queue", "queue")
+_PATHS: Final = (f"{_YUNIKORN}/queue", QUEUE_LABEL)
 _QUEUES: Final = (
-    "scheduling.volcano.sh/queue-name",
+    VOLCANO_QUEUE_LABEL,
     "volcano.sh/queue-name",
     "quota.scheduling.koordinator.sh/name",
 )
@@ -247,48 +180,31 @@ def labels_of(values: Values, notes: list[str]) -> tuple[PodLabels, tuple[Define
         values: The pod.
         notes: Gets what could not be taken over.
     """
-    marks = (_marks(values, "labels"), _marks(values, "annotations"))
-    namespace = str(values.get("namespace") or DEFAULT_NAMESPACE)
-    gang, defines = _gang(marks, namespace, notes)
+    marks = (marks_of(values, "labels"), marks_of(values, "annotations"))
+    namespace = namespace_of(values)
+    gang, defines = _gang(values, notes)
     owner = _owner(values)
     owner_kind = str(owner.get("kind", ""))
     app = _app(values, marks, namespace, str(owner.get("name", "")), owner_kind, gang)
-    group = _first_mark(marks, _TASK_GROUP)
+    group = first_mark(marks, _TASK_GROUP)
     if gang is None and group:
         gang = _task_gang(namespace, app, group)
-    if tasks := _first_mark(marks, _TASK_GROUPS):
+    if tasks := first_mark(marks, _TASK_GROUPS):
         defines = (*defines, *_task_groups(tasks, namespace, app, notes))
-    about = _user(marks, notes)
+    about = _user(marks[1], notes)
     said = PodLabels(
         namespace=namespace,
         app=app,
         owner_kind=owner_kind,
-        path=_first_mark(marks, _PATHS),
-        queue=_first_mark(marks, _QUEUES),
+        path=first_mark(marks, _PATHS),
+        queue=first_mark(marks, _QUEUES),
         user=about.user or "",
         groups=about.groups if about.user else (),
         gang=gang,
-        is_placeholder=_first_mark(marks, _PLACEHOLDER) == "true",
-        is_of_node=owner_kind in _DAEMONS or bool(_first_mark(marks, _MIRROR)),
+        is_placeholder=first_mark(marks, _PLACEHOLDER) == "true",
+        is_of_node=owner_kind in _DAEMONS or bool(first_mark(marks, _MIRROR)),
     )
     return said, defines
-
-
-def _marks(values: Values, name: str) -> ParsedAnnotations:
-    found = values.get(name)
-    return found if isinstance(found, ParsedAnnotations) else _NO_MARKS
-
-
-_NO_MARKS: Final = ParsedAnnotations()
-
-
-def _first_mark(marks: tuple[ParsedAnnotations, ParsedAnnotations], keys: Iterable[str]) -> str:
-    """Return the first of some marks that is there; a label comes before an annotation."""
-    for key in keys:
-        for some in marks:
-            if text := some.texts.get(key):
-                return text
-    return ""
 
 
 def _owner(values: Values) -> Values:
@@ -306,9 +222,9 @@ def _app(
     gang: str | None,
 ) -> str:
     """Return the name of the application: as marked, else that of the owner, the gang, the pod."""
-    if marked := _first_mark(marks, _APPS):
+    if marked := first_mark(marks, _APPS):
         return name_of(marked)
-    name = _first_mark(marks, _JOBS)
+    name = first_mark(marks, _JOBS)
     if not name and owner_kind != "Node":
         name = owner
     if not name and gang is not None:
@@ -317,18 +233,9 @@ def _app(
 
 
 # KUBERNETES-11
-def _gang(
-    marks: tuple[ParsedAnnotations, ParsedAnnotations], namespace: str, notes: list[str]
-) -> tuple[str | None, tuple[Define, ...]]:
-    labels, annotations = marks
-    if not (labels.sayings or annotations.sayings):
-        return None, ()
+def _gang(values: Values, notes: list[str]) -> tuple[str | None, tuple[Define, ...]]:
     try:
-        member = membership(
-            gang_settings(
-                {"metadata.labels": labels, "metadata.annotations": annotations}, namespace
-            )
-        )
+        member = membership_of(values)
     except FieldError:
         notes.append(BAD_GANG)
         return None, ()
@@ -362,12 +269,9 @@ def _task_gang(namespace: str, app: str, group: str) -> str:
     return f"{namespace}/{gang_name_of(f'{app}-{group}')}"
 
 
-def _user(marks: tuple[ParsedAnnotations, ParsedAnnotations], notes: list[str]) -> UserInfo:
-    written = _first_mark(marks, (USER_INFO,))
-    if not written:
-        return UserInfo()
+def _user(annotations: ParsedAnnotations, notes: list[str]) -> UserInfo:
     try:
-        return read_user_info(written)
+        return user_info(annotations)
     except FieldError:
         notes.append(BAD_USER)
         return UserInfo()
@@ -392,7 +296,7 @@ class Pod(PodTimes, PodLabels, NodeConstraints):
         priority_class: Its priority class; may be empty.
         labels: Those of its labels that choose queues.
         notes: What a feed does not say of it.
-        deadline_s: How long it may run, in seconds, or None.
+        estimate_us: How long it is expected to run, in microseconds, or None.
     """
 
     place: str
@@ -404,7 +308,7 @@ class Pod(PodTimes, PodLabels, NodeConstraints):
     priority_class: str
     labels: Mapping[str, str]
     notes: tuple[str, ...]
-    deadline_s: int | None = None
+    estimate_us: int | None = None
 
     @property
     def full_name(self) -> str:
@@ -452,7 +356,7 @@ def read_pod(written: Raw, place: str, labels: tuple[str, ...]) -> tuple[Pod, tu
         priority_class=str(values.get("priority_class") or ""),
         labels=_labels(written, labels),
         notes=tuple(notes),
-        deadline_s=cast("int | None", values.get("deadline")),
+        estimate_us=cast("int | None", values.get("estimate_us")),
     )
     return pod, defines
 

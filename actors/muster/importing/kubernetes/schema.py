@@ -1,28 +1,19 @@
-"""Schemas of dumped objects: the fields that matter, and kinds of values that `apply` does not read.
+"""Schemas of the objects of a cluster: what they have beside the fields that `apply` reads as well.
 
-Some kinds are read more strictly here than by `apply`.
+Amounts may have parts of a base unit here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
 from muster.feeds import parse_date
-from muster.feeds._affinity import (
-    NODE_AFFINITY,
-    NODE_TERMS,
-    OBJECT_TAINTS,
-    OBJECT_TOLERATIONS,
-)
-from muster.feeds._annotations import MEMBER_ANNOTATIONS
+from muster.feeds._affinity import NODE_TERMS
 from muster.feeds._kinds import (
     BOOLEAN,
-    INT32,
     NAME,
-    OWNED_NAME,
     TEXT,
     WORD,
     WORDS,
@@ -30,23 +21,14 @@ from muster.feeds._kinds import (
     Kind,
     as_written,
     integer,
-    listed,
     refused,
 )
+from muster.feeds._kubernetes import Amounts, node_schema, pod_schema, room_fields
 from muster.feeds._raw import Raw
-from muster.feeds._schema import (
-    NAMESPACE,
-    ObjectSchema,
-    SchemaField,
-    schema_field,
-    unless_empty,
-)
+from muster.feeds._schema import ObjectSchema, list_of, schema_field, unless_empty
 from muster_core.config.tree import is_null
 from muster_core.errors import QuantityError
 from muster_core.values.resources import MAX_INT32, MAX_QUANTITY, VCORE, parse_quantity
-
-Amounts = Mapping[str, int]
-"""Resources: amounts in base units by type."""
 
 _CPU: Final = "cpu"
 _FINE: Final = re.compile(r"([0-9]{1,40}(?:\.[0-9]{0,40})?)(n|u|m|)", re.ASCII)
@@ -102,11 +84,6 @@ def _parse_presence(value: Raw) -> bool:
     return not is_null(value) and value not in ({}, [], "")
 
 
-def list_of(shape: ObjectSchema) -> Kind[tuple[dict[str, object], ...]]:
-    """Return the kind of a list of maps of one shape."""
-    return listed(Kind("map", shape.parse, shape.normal), "list of maps")
-
-
 QUANTITIES: Final[Kind[Amounts]] = Kind("map of quantities", _parse_amounts, as_written)
 INSTANT: Final = Kind("date and time", _parse_instant, as_written)
 PRESENCE: Final = Kind("anything", _parse_presence, as_written)
@@ -122,33 +99,6 @@ _OWNER: Final = ObjectSchema({
 _PORT: Final = ObjectSchema({
     "hostPort": schema_field("host_port", integer(0, MAX_INT32, f"0 … {MAX_INT32}")),
     "protocol": schema_field("protocol", unless_empty(TEXT)),
-})  # fmt: skip
-
-_CONTAINER: Final = ObjectSchema({
-    "resources": ObjectSchema({
-        "requests": schema_field("requests", QUANTITIES),
-        "limits": schema_field("limits", QUANTITIES),
-    }),
-    "restartPolicy": schema_field("restart", unless_empty(TEXT)),
-    "ports": schema_field("ports", list_of(_PORT)),
-})  # fmt: skip
-
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-
-_AFFINITY: Final = ObjectSchema({
-    "nodeAffinity": ObjectSchema({
-        **NODE_AFFINITY.fields,
-        _PREFERRED: schema_field("preferred", PRESENCE),
-    }),
-    "podAffinity": ObjectSchema({
-        _REQUIRED: schema_field("pod_affinity", PRESENCE),
-        _PREFERRED: schema_field("preferred_pods", PRESENCE),
-    }),
-    "podAntiAffinity": ObjectSchema({
-        _REQUIRED: schema_field("pod_anti_affinity", PRESENCE),
-        _PREFERRED: schema_field("averse_pods", PRESENCE),
-    }),
 })  # fmt: skip
 
 _STATE: Final = {
@@ -169,17 +119,9 @@ _CONDITION: Final = ObjectSchema({
     "message": schema_field("message", TEXT),
 })  # fmt: skip
 
-_SECONDS: Final = integer(1, MAX_INT32, f"1 … {MAX_INT32}")
-
-_ROOM: Final[dict[str, SchemaField | ObjectSchema]] = {
-    "containers": schema_field("containers", list_of(_CONTAINER)),
-    "initContainers": schema_field("init_containers", list_of(_CONTAINER)),
-    "overhead": schema_field("overhead", QUANTITIES),
-    "resources": ObjectSchema({
-        "requests": schema_field("pod_requests", QUANTITIES),
-        "limits": schema_field("pod_limits", QUANTITIES),
-    }),
-}  # fmt: skip
+_ROOM: Final = room_fields(
+    QUANTITIES, limits=True, of_container={"ports": schema_field("ports", list_of(_PORT))}
+)
 
 ROOM: Final = ObjectSchema({"spec": ObjectSchema(_ROOM)})
 """The fields of a Pod that say what it takes on its node."""
@@ -192,82 +134,62 @@ _VOLUME: Final = ObjectSchema({
     "ephemeral": schema_field("ephemeral", PRESENCE),
 })  # fmt: skip
 
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
 # KUBERNETES-4
-POD: Final = ObjectSchema({
+POD: Final = pod_schema(_ROOM).with_fields(ObjectSchema({
     "metadata": ObjectSchema({
-        "name": schema_field("name", OWNED_NAME, required=True),
-        "namespace": schema_field("namespace", NAMESPACE),
         "uid": schema_field("uid", TEXT),
         "creationTimestamp": schema_field("created", INSTANT, required=True),
         "deletionTimestamp": schema_field("deleted", INSTANT),
-        "labels": schema_field("labels", MEMBER_ANNOTATIONS),
-        "annotations": schema_field("annotations", MEMBER_ANNOTATIONS),
         "ownerReferences": schema_field("owners", list_of(_OWNER)),
     }),
     "spec": ObjectSchema({
-        **_ROOM,
-        "nodeName": schema_field("node", unless_empty(NAME)),
-        "nodeSelector": schema_field("selector", WORDS),
-        "affinity": _AFFINITY,
-        "tolerations": schema_field("tolerations", OBJECT_TOLERATIONS),
-        "priority": schema_field("priority", INT32),
-        "priorityClassName": schema_field("priority_class", unless_empty(NAME)),
+        "affinity": ObjectSchema({
+            "nodeAffinity": ObjectSchema({_PREFERRED: schema_field("preferred", PRESENCE)}),
+            "podAffinity": ObjectSchema({
+                _REQUIRED: schema_field("pod_affinity", PRESENCE),
+                _PREFERRED: schema_field("preferred_pods", PRESENCE),
+            }),
+            "podAntiAffinity": ObjectSchema({
+                _REQUIRED: schema_field("pod_anti_affinity", PRESENCE),
+                _PREFERRED: schema_field("averse_pods", PRESENCE),
+            }),
+        }),
         "schedulingGates": schema_field("gates", PRESENCE),
         "topologySpreadConstraints": schema_field("spread", list_of(_SPREAD)),
         "resourceClaims": schema_field("resource_claims", PRESENCE),
-        "activeDeadlineSeconds": schema_field("deadline", _SECONDS),
         "runtimeClassName": schema_field("runtime_class", PRESENCE),
         "volumes": schema_field("volumes", list_of(_VOLUME)),
     }),
     "status": ObjectSchema({
-        "phase": schema_field("phase", unless_empty(TEXT)),
         "startTime": schema_field("accepted", INSTANT),
         "conditions": schema_field("conditions", list_of(_CONDITION)),
         "containerStatuses": schema_field("statuses", _STATUSES),
         "initContainerStatuses": schema_field("init_statuses", _STATUSES),
     }),
-})  # fmt: skip
+}))  # fmt: skip
 """A Pod."""
 
-_NODE_SPEC: Final = ObjectSchema({
-    "unschedulable": schema_field("closed", BOOLEAN),
-    "taints": schema_field("taints", OBJECT_TAINTS),
-})  # fmt: skip
+_NODE: Final = node_schema(QUANTITIES)
 
-_NODE_ROOM: Final = {
-    "allocatable": schema_field("allocatable", QUANTITIES),
-    "capacity": schema_field("capacity", QUANTITIES),
-}
-
-NODE: Final = ObjectSchema({
-    "metadata": ObjectSchema({
-        "name": schema_field("name", NAME, required=True),
-        "creationTimestamp": schema_field("created", INSTANT),
-        "labels": schema_field("labels", WORDS),
-    }),
-    "spec": _NODE_SPEC,
-    "status": ObjectSchema({
-        **_NODE_ROOM,
-        "conditions": schema_field("conditions", list_of(_CONDITION)),
-    }),
-})  # fmt: skip
+NODE: Final = _NODE.with_fields(
+    ObjectSchema(
+        {"metadata": ObjectSchema({"creationTimestamp": schema_field("created", INSTANT)})}
+    )
+)
 """A Node."""
 
-PRESENT_NODE: Final = ObjectSchema({
-    "metadata": ObjectSchema({
-        "name": schema_field("name", NAME, required=True),
-        "labels": schema_field("labels", WORDS),
-    }),
-    "spec": _NODE_SPEC,
+PRESENT_NODE: Final = _NODE.with_fields(ObjectSchema({
     "status": ObjectSchema({
-        **_NODE_ROOM,
         "conditions": schema_field("conditions", list_of(ObjectSchema({
             "type": schema_field("type", TEXT),
             "status": schema_field("status", WORD),
         }))),
     }),
-})  # fmt: skip
-"""A Node without its instants: a live cluster tells of thousands of changes a minute."""
+}))  # fmt: skip
+"""A Node that is there: one that is not ready takes no pods."""
 
 CLAIM: Final = ObjectSchema({
     "spec": ObjectSchema({"volumeName": schema_field("volume", unless_empty(TEXT))}),
