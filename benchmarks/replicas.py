@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -33,7 +33,7 @@ def measure(scale: float) -> list[Figure]:
 
 
 @contextmanager
-def _alone() -> Iterator[Served]:
+def _alone() -> Generator[Served]:
     with (
         tempfile.TemporaryDirectory() as folder,
         Served(Path(folder), Path(folder, "log")) as leader,
@@ -43,7 +43,7 @@ def _alone() -> Iterator[Served]:
 
 
 @contextmanager
-def _pair(*arguments: str) -> Iterator[tuple[Served, Served]]:
+def _pair(*arguments: str) -> Generator[tuple[Served, Served]]:
     with tempfile.TemporaryDirectory() as folder:
         one, other = Path(folder, "leader"), Path(folder, "follower")
         one.mkdir()

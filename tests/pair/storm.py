@@ -236,9 +236,9 @@ class Storm:
     async def end(self, watchers: Sequence[Watcher]) -> None:
         """End both servers when nothing happens any more, and check what there is."""
         await self._until_quiet(watchers)
-        told = await self.leader.replica()
-        if told.get("differences"):
-            self.fault(f"{self.leader.name} says {told}")
+        about = await self.leader.replica()
+        if about.get("differences"):
+            self.fault(f"{self.leader.name} says {about}")
         for node in (self.leader, self.follower):
             status = await node.end(signal.SIGTERM)
             if status != 0:
@@ -499,8 +499,8 @@ async def _run(storm: Storm, random: Random, seconds: float) -> None:
             watching.start_soon(one.run)
         async with trio.open_nursery() as sending:
             for number in range(_SUBMITTERS):
-                one = Submitter(storm, seeds[number], f"c{number}", tells_term=number == 0)
-                sending.start_soon(one.run, ends)
+                sender = Submitter(storm, seeds[number], f"c{number}", tells_term=number == 0)
+                sending.start_soon(sender.run, ends)
             await storm.blow(seconds)
             await storm.settle()
             ends.set()

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import attrs
 import httpx
@@ -168,7 +168,7 @@ class Following:
         self._leader_last = 0
         self._heard_at = self._level_at = trio.current_time()
         self._is_connected = False
-        self._problem = "the leader was not asked yet"
+        self._problem: str = "the leader was not asked yet"
         self._scope = trio.CancelScope()
         self._stopped = trio.Event()
         self._promoting = trio.Lock()
@@ -514,7 +514,8 @@ def _alone(group: ExceptionGroup[Exception]) -> Exception:
     """
     error: Exception = group
     while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
+        inner = cast("ExceptionGroup[Exception]", error)
+        error = inner.exceptions[0]
     if not isinstance(error, (httpx.HTTPError, CodecError, OSError)):
         raise error
     return error
