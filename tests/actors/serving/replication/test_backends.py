@@ -128,6 +128,23 @@ def test_a_leader_hears_of_a_higher_term_from_slurm(
     assert fake.calls("scancel") == []
 
 
+def test_a_leader_that_is_over_waits_for_no_end(tmp_path: Path, fake: FakeSlurm) -> None:
+    # REPLICA-16
+    with served(tmp_path, "leader", *SLURM, "--grace", "600s") as one:
+        submit(one.client, APP, job_of_slurm("k", "true"))
+        until(lambda: len(fake.jobs) == 1)
+        fake.job(1, job_state="RUNNING", batch_host="n1")
+        lists = len(fake.calls("squeue"))
+        until(lambda: len(fake.calls("squeue")) > lists + 1)  # it is seen that it runs
+        fake.set(deaf=True)
+        submit(one.client, {"op": "release", "app": "a", "ask": "k"})
+        until(lambda: len(fake.calls("scancel")) == 1)
+        fake.add(comment="muster:a/x/9@2")
+        one.line("job 2 of Slurm knows of term 2")
+        assert one.process.wait(60) == 2
+    assert len(fake.calls("scancel")) == 1
+
+
 def test_jobs_of_a_lower_term_are_taken_over(tmp_path: Path, fake: FakeSlurm) -> None:
     # REPLICA-13, REPLICA-16
     with served(tmp_path, "leader", *SLURM) as one:
