@@ -348,7 +348,8 @@ class _ServiceRun:
             with StateReader(state) as reader:
                 return reader.meta.term, reader.last().batch
 
-        self.leadership.term, self.followers.last = await trio.to_thread.run_sync(read)
+        self.leadership.term, last = await trio.to_thread.run_sync(read)
+        self.followers.last = max(self.followers.last, last)  # Timers may have run meanwhile.
         self.leadership.url = self.urls[0]
 
     # ACCESS-40
@@ -400,8 +401,8 @@ class _ServiceRun:
         self.health.is_open = True
         following = self._following
         if following is None:
-            await self.followers.first(self._ends)
             self.followers.begin(service.ledger.batch)
+            await self.followers.first(self._ends)
         self.health.is_ready = True
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)
         reloader = Reloader(service, self.access, self.certificate, self._end_without)
