@@ -13,7 +13,7 @@ import yaml
 import muster
 from muster.kubernetes import BindOptions, Cluster, connect
 from muster.kubernetes._api import Resource
-from muster.kubernetes._pod_groups import POD_GROUPS
+from muster.kubernetes._objects import POD_GROUPS
 from muster.kubernetes._reflector import Reflector
 from tests.kubernetes.cluster import PATIENCE_S, ClusterError, ControlPlane
 from tests.kubernetes.proxy import Answer, Proxy

@@ -11,7 +11,7 @@ from muster._leases import TIMES, LeaseRecord, LeaseTimes
 from muster.kubernetes._access import read_kubeconfig
 from muster.kubernetes._api import Api
 from muster.kubernetes._lease import LEASES, Lease
-from muster.service.replication.file_lease import lease_of
+from muster.service.replication.election import lease_of
 from tests.kubernetes.cluster import PATIENCE_S, ControlPlane
 from tests.kubernetes.proxy import Proxy
 

@@ -17,7 +17,7 @@ import yaml
 from muster._pod_identity import PodIdentity
 from muster.kubernetes._access import read_kubeconfig
 from muster.kubernetes._api import Api, ApiError, Object, Resource
-from muster.kubernetes._pod_groups import POD_GROUPS, VOLCANO_POD_GROUPS, MemberCounts
+from muster.kubernetes._objects import POD_GROUPS, VOLCANO_POD_GROUPS, MemberCounts
 from muster.kubernetes._reports import NOTE_BYTES, PODS, RATE, REST_S, Reports
 from tests.kubernetes.cluster import ClusterError, ControlPlane
 from tests.kubernetes.proxy import Answer, Cut, Proxy

@@ -210,13 +210,15 @@ class Follow(Call[None]):
 @final
 @attrs.frozen(eq=False)
 class Lead(Call[None]):
-    """Stop following, and lead with a term; the answer comes when its first batch is on disk.
+    """Stop following, and lead with a term; the answer comes when the term is on disk.
 
     Attributes:
         term: The term, which is written before anything is decided.
+        begins: Called between the last batch of the old leader and the first one of this one.
     """
 
     term: int
+    begins: Callable[[], None]
 
 
 Changing = Enter | EndAllocation | WithdrawAsk

@@ -465,8 +465,10 @@ class LiveCoordinator:
         with self._blame:
             await storage.begin_term(call.term)
         self._follows = None
-        await self._begin(storage, announcer)
+        call.begins()
+        # With `--sync strict` its first batch waits for a follower, which waits for this answer.
         call.answer.give(None)
+        await self._begin(storage, announcer)
 
     async def _take_checkpoint(self, call: TakeCheckpoint | None) -> None:
         """Take the facts of a checkpoint now, and write them while batches go on.

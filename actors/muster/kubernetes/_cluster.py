@@ -19,8 +19,15 @@ from muster.kubernetes._api import Api, Object, Resource
 from muster.kubernetes._binder import KubernetesBinder
 from muster.kubernetes._cache import Cache, Held, PodEntry
 from muster.kubernetes._intake import Intake
-from muster.kubernetes._objects import claimed_volume, read_node, read_pod, volume_affinity
-from muster.kubernetes._pod_groups import POD_GROUPS, VOLCANO_POD_GROUPS, MemberCounts
+from muster.kubernetes._objects import (
+    POD_GROUPS,
+    VOLCANO_POD_GROUPS,
+    MemberCounts,
+    claimed_volume,
+    read_node,
+    read_pod,
+    volume_affinity,
+)
 from muster.kubernetes._reflector import Change, Reflector
 from muster.kubernetes._reports import PODS, Reports
 from muster_core.reasons import Code

@@ -1,8 +1,8 @@
-"""What the objects of a live cluster mean: pods, nodes, claims of volumes.
+"""What the objects of a live cluster mean: pods, nodes, claims of volumes, PodGroups.
 
 The fields are read as the importer of dumps reads them, so that a dump and the cluster that it was
 taken from mean the same. What Muster does not honour keeps a pod from being placed: it has no ask,
-and the field is named.
+and the field is named. Each kind of PodGroup has a status with phases of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from muster.importing.kubernetes.nodes import PODS
 from muster.importing.kubernetes.pods import BAD_GANG, BAD_USER, PodLabels, labels_of
 from muster.importing.kubernetes.schema import CLAIM, POD, PRESENT_NODE, ROOM, VOLUME
 from muster.importing.queues import name_of
-from muster.kubernetes._api import Object
+from muster.kubernetes._api import Object, Resource
 from muster_core.errors import EventError
 from muster_core.events import AddAsk, PodObject
 from muster_core.gangs import NO_FIELDS, GangFields
@@ -413,3 +413,58 @@ def read_node(written: Object) -> Node:
         schedulable=is_ready and bool(values.get("schedulable", True)),
         taints=cast("tuple[Taint, ...]", values.get("taints", ())),
     )
+
+
+POD_GROUPS: Final = Resource("scheduling.sigs.k8s.io/v1alpha1", "podgroups")
+"""Those of the coscheduling plugin of the scheduler of Kubernetes."""
+
+VOLCANO_POD_GROUPS: Final = Resource("scheduling.volcano.sh/v1beta1", "podgroups")
+"""Those of Volcano."""
+
+ENDED: Final = frozenset({"Finished", "Failed", "Completed"})
+"""The phases of groups that have ended."""
+
+
+@final
+@attrs.frozen
+class MemberCounts:
+    """How many pods of a PodGroup there are.
+
+    Attributes:
+        scheduled: Those that have a node, and have not finished.
+        running: Those of them that run.
+        succeeded: Those that have succeeded.
+        failed: Those that have failed.
+    """
+
+    scheduled: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+    def status(self, resource: Resource, min_member: int) -> dict[str, Any]:
+        """Return the status of a PodGroup of some kind that needs so many pods."""
+        least, fields = max(1, min_member), attrs.asdict(self)
+        if resource == VOLCANO_POD_GROUPS:
+            del fields["scheduled"]
+            return {"phase": self._volcano_phase(least), **fields}
+        return {"phase": self._phase(least), **fields}
+
+    def _phase(self, least: int) -> str:
+        """Return a phase that all versions of the plugin know."""
+        placed = self.scheduled + self.succeeded + self.failed
+        if self.succeeded >= least:
+            return "Finished"
+        if self.running + self.succeeded >= least:
+            return "Running"
+        if self.failed and self.running + self.succeeded + self.failed >= least:
+            return "Failed"
+        if placed >= least:
+            return "Scheduling"
+        return "Unknown" if placed else "Pending"
+
+    def _volcano_phase(self, least: int) -> str:
+        if self.scheduled + self.succeeded >= least:
+            return "Running" if self.scheduled else "Completed"
+        # Volcano's controllers make the pods only of a group that is let in.
+        return "Unknown" if self.running else "Inqueue"

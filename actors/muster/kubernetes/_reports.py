@@ -23,7 +23,7 @@ import trio
 from muster._pod_identity import PodIdentity
 from muster.kubernetes._access import AccessError
 from muster.kubernetes._api import Api, ApiError, Object, Resource, SilenceError, rest_s
-from muster.kubernetes._pod_groups import ENDED, MemberCounts
+from muster.kubernetes._objects import ENDED, MemberCounts
 
 PODS: Final = Resource("v1", "pods")
 

@@ -54,8 +54,12 @@ from muster.service.process import Reloader, configuration_of, raise_file_limit,
 from muster.service.replication.election import Election
 from muster.service.replication.followers import Followers
 from muster.service.replication.following import Following, LeaderAddress
-from muster.service.replication.late_backend import LateBackend
-from muster.service.replication.leadership import Leadership, check_not_over, forget_over
+from muster.service.replication.leadership import (
+    LateBackend,
+    Leadership,
+    check_not_over,
+    forget_over,
+)
 from muster.service.server.addresses import Address, Hosts, bind_all
 from muster.service.server.middleware import RequestGate, allow_no_origin
 from muster.service.server.server import Certificate, Server
@@ -373,7 +377,8 @@ class _ServiceRun:
             with StateReader(state) as reader:
                 return reader.meta.term, reader.last().batch
 
-        self.leadership.term, self.followers.last = await trio.to_thread.run_sync(read)
+        self.leadership.term, last = await trio.to_thread.run_sync(read)
+        self.followers.last = max(self.followers.last, last)  # Timers may have run meanwhile.
         if self._election is not None:
             self._election.note_term(self.leadership.term)
 
@@ -427,8 +432,8 @@ class _ServiceRun:
         self.health.is_open = True
         following = self._following
         if following is None:
-            await self.followers.first(self._ends)
             self.followers.begin(service.ledger.batch)
+            await self.followers.first(self._ends)
         self.health.is_ready = True
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)
         reloader = Reloader(service, self.access, self.certificate, self._end_without)

@@ -12,7 +12,7 @@ import attrs
 
 from muster._surface.conversion import configuration_of
 from muster.service.backends.registry import backend_problems
-from muster.service.replication.file_lease import lease_of
+from muster.service.replication.election import lease_of
 from muster.service.server.addresses import Address, host_of
 from muster.store._file import Lock, make_directory
 from muster_core.config.model import Configuration

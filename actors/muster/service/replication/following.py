@@ -458,11 +458,14 @@ class Following:
             term = self._leadership.term + 1
             seconds = trio.current_time() - self._heard_at
             made = Promotion(term, self._last.batch, self._leader_last, seconds)
-            await client.call(Lead(term))
-            self._leadership.lead(term)
-            self._leadership.followers.begin(self._last.batch)
-            self.made = made
-            self.leads.set()
+
+            def begin() -> None:
+                self._leadership.lead(term)
+                self._leadership.followers.begin(self._last.batch)
+                self.made = made
+                self.leads.set()
+
+            await client.call(Lead(term, begin))
         _LOG.warning("%s", made, extra=_CHANGE)
         return made
 

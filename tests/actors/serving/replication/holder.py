@@ -13,7 +13,7 @@ import click
 import trio
 
 from muster._leases import LeaseTimes
-from muster.service.replication.file_lease import FileLease
+from muster.service.replication.election import FileLease
 
 
 async def main(*words: str) -> None:

@@ -17,7 +17,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from muster._leases import TIMES, LeaseRecord, LeaseTimes
-from muster.service.replication.file_lease import FileLease, LeaseError, lease_of
+from muster.service.replication.election import FileLease, LeaseError, lease_of
 from muster_core.errors import MusterError
 from tests.actors.serving.served import PATIENCE_S
 from tests.actors.store.faults import FULL, IOERR_FSYNC, READONLY, Disk, failing_disk, library

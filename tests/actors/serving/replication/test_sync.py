@@ -6,8 +6,8 @@ import signal
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
+from time import monotonic
 
 from tests.actors.serving.replication.pairs import (
     APP,
@@ -23,7 +23,7 @@ from tests.actors.serving.replication.pairs import (
     post,
     role,
 )
-from tests.actors.serving.served import Served, until
+from tests.actors.serving.served import Served, decisions_until, until
 
 
 def test_strict_waits_for_the_first_follower(tmp_path: Path) -> None:
@@ -37,6 +37,42 @@ def test_strict_waits_for_the_first_follower(tmp_path: Path) -> None:
             one.line(r"\bready\b")
             enter(one, NODE, APP, asks("x", 1))
             assert decisions(other)[-1:] == decisions(one)[-1:]  # without any wait
+
+
+def test_strict_waits_for_what_timers_do_meanwhile(tmp_path: Path) -> None:
+    # REPLICA-10
+    with leader(tmp_path) as one:
+        enter(one, NODE, APP, {**asks("x", 1), "run_for": "6s"})
+        one.kill()
+    sync = ("--sync", "strict", "--sync-timeout", "1s")
+    with leader(tmp_path, *sync, until_ready=False) as one:
+        place = place_of_first(one, tmp_path)
+        until(lambda: get(one, "/api/v1/replica")["batch"] > place[0])
+        with following(one, place):
+            one.line(r"\bready\b")
+            seen = one.client.get("/api/v1/decisions")
+            assert seen.status_code == 503 or '"released"' not in seen.text
+            acknowledge(one, place[0] + 1)
+            until(lambda: one.client.get("/readyz").status_code == 200)
+            decisions_until(one.client, ask="x-0", kind="released")
+
+
+def test_strict_waits_for_what_timers_do_at_a_promotion(tmp_path: Path) -> None:
+    # REPLICA-10, REPLICA-12
+    sync = ("--sync", "strict", "--sync-timeout", "200ms")
+    with leader(tmp_path) as one, follower(tmp_path, one, *sync) as other:
+        enter(one, NODE, APP, {**asks("x", 1), "run_for": "1s"})
+        due = monotonic() + 1
+        level(one, other)
+        one.kill()
+        until(lambda: monotonic() > due)
+        assert other.client.post("/api/v1/replica/promote").status_code == 200
+        until(lambda: role(other)["held"])
+        state = ("--state", str(tmp_path / "leader"))
+        with Served(tmp_path, *state, "--follow", other.urls[0]) as back:
+            level(other, back)
+            found = decisions_until(other.client, ask="x-0", kind="released")
+            assert found[-1]["reason"] == "completed"
 
 
 def test_strict_holds_calls_back(tmp_path: Path) -> None:
@@ -64,41 +100,56 @@ def test_strict_holds_calls_back(tmp_path: Path) -> None:
 def test_a_key_is_under_way_until_its_call_has_ended(tmp_path: Path) -> None:
     # INPUT-7, REPLICA-10
     sync = ("--sync", "strict", "--sync-timeout", "2s")
-    with leader(tmp_path, *sync, until_ready=False) as one, following(one, tmp_path) as last:
-        one.line(r"\bready\b")
-        with ThreadPoolExecutor(3) as threads:
-            first = threads.submit(post, one, NODE, APP)
-            until(lambda: get(one, "/api/v1/replica")["batch"] > last)
-            second = threads.submit(post, one, asks("x", 1))
-            third = threads.submit(post, one, asks("y", 1), key="k")
-            assert [done.result().status_code for done in (first, second, third)] == [503] * 3
+    with leader(tmp_path, *sync, until_ready=False) as one:
+        place = place_of_first(one, tmp_path)
+        with following(one, place):
+            one.line(r"\bready\b")
+            check_keys(one, place[0])
 
-        acknowledge(one, last + 1)  # so that the second is written, which the third waits for
-        until(lambda: not role(one)["held"])
-        again = post(one, asks("y", 1), key="k")
-        assert (again.status_code, "is under way" in again.text) == (409, True)
-        for batch in (last + 2, last + 3):
-            until(partial(_has, one, batch))
-            acknowledge(one, batch)
-        until(lambda: post(one, asks("y", 1), key="k").status_code == 200)
-        assert get(one, "/api/v1/replica")["batch"] == last + 3
+
+def check_keys(one: Served, last: int) -> None:
+    with ThreadPoolExecutor(3) as threads:
+        first = threads.submit(post, one, NODE, APP)
+        until(lambda: get(one, "/api/v1/replica")["batch"] > last)
+        second = threads.submit(post, one, asks("x", 1))
+        third = threads.submit(post, one, asks("y", 1), key="k")
+        assert [done.result().status_code for done in (first, second, third)] == [503] * 3
+
+    acknowledge(one, last + 1)  # so that the second is written, which the third waits for
+    until(lambda: not role(one)["held"])
+    again = post(one, asks("y", 1), key="k")
+    assert (again.status_code, "is under way" in again.text) == (409, True)
+    acknowledge_next(one, last + 2)
+    acknowledge_next(one, last + 3)
+    until(lambda: post(one, asks("y", 1), key="k").status_code == 200)
+    assert get(one, "/api/v1/replica")["batch"] == last + 3
+
+
+def place_of_first(one: Served, folder: Path) -> tuple[int, bytes]:
+    """Return where the store of a leader ends that waits for its first follower."""
+    one.line("a follower has to come first")
+    return digest(folder / "leader")
 
 
 @contextmanager
-def following(one: Served, folder: Path) -> Generator[int]:
-    """Follow a leader by hand; give the last batch that it had."""
-    one.line("a follower has to come first")
-    last, ends = digest(folder / "leader")
-    place = {"after": f"{last}", "digest": ends.hex(), "follower": "f"}
-    with one.client.stream("GET", "/api/v1/replica/batches", params=place) as stream:
+def following(one: Served, place: tuple[int, bytes]) -> Generator[None]:
+    """Follow a leader by hand, after a batch, with its digest."""
+    after = {"after": f"{place[0]}", "digest": place[1].hex(), "follower": "f"}
+    with one.client.stream("GET", "/api/v1/replica/batches", params=after) as stream:
         assert stream.status_code == 200
-        yield last
+        yield
 
 
 def acknowledge(one: Served, batch: int) -> None:
     """Tell a leader that a batch is on disk."""
     told = {"follower": "f", "batch": batch}
     assert one.client.post("/api/v1/replica/acknowledged", json=told).status_code == 204
+
+
+def acknowledge_next(one: Served, batch: int) -> None:
+    """Acknowledge a batch as soon as it is there."""
+    until(lambda: get(one, "/api/v1/replica")["batch"] >= batch)
+    acknowledge(one, batch)
 
 
 def test_available_goes_on_alone(tmp_path: Path) -> None:
@@ -144,8 +195,3 @@ def test_a_follower_of_a_strict_pair_leads_alone_at_first(tmp_path: Path) -> Non
             level(other, back)
             enter(other, asks("x", 1))
             assert decisions(back)[-1:] == decisions(other)[-1:]
-
-
-def _has(served: Served, batch: int) -> bool:
-    """Say whether a server has a batch on disk."""
-    return bool(get(served, "/api/v1/replica")["batch"] >= batch)
