@@ -509,16 +509,15 @@ def _check_status(response: httpx.Response) -> None:
     raise httpx.HTTPStatusError(told, request=response.request, response=response)
 
 
-def _alone(group: ExceptionGroup[Exception]) -> Exception:
-    """Return the only error of a group that a cut connection may raise.
+def _alone(error: Exception) -> Exception:
+    """Return the only error of a group, if a cut connection may raise it.
 
     Raises:
         Exception: If it is another one.
     """
-    error: Exception = group
-    while isinstance(error, ExceptionGroup):
-        inner = cast("ExceptionGroup[Exception]", error)
-        error = inner.exceptions[0]
+    if isinstance(error, ExceptionGroup):
+        group = cast("ExceptionGroup[Exception]", error)
+        return _alone(group.exceptions[0])
     if not isinstance(error, (httpx.HTTPError, CodecError, OSError)):
         raise error
     return error
