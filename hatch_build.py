@@ -30,13 +30,15 @@ DIRECTIVES: Final = {
 }
 # An error: Cython forgets the object of a method of another module's class that is not called.
 BOUND: Final = "-Werror=incompatible-pointer-types"
-# Small, but not by -Os: with that it takes 10 to 20 % longer.
+# Small, but by -Os only what runs seldom: with that it takes 10 to 20 % longer.
 SMALL: Final = ("-g0", "-fno-asynchronous-unwind-tables", "-fvisibility=hidden")
 # Less code between modules and before loops: a wheel for Linux is 2 to 4 % smaller.
 SMALLER: Final = ("-fno-plt", "-fno-align-functions", "-fno-align-jumps", "-fno-align-loops")
 IS_LINUX: Final = sys.platform == "linux"
 OPTIONS: Final = [] if os.name == "nt" else ["-O2", *SMALL, *(SMALLER if IS_LINUX else ()), BOUND]
 LINKED: Final = ["-Wl,-s"] if IS_LINUX else []
+# What runs once for each event or timer, and not for each node or ask that a round looks at.
+SELDOM: Final = ("muster_core.view.state.timers", "muster_core.view.state.intake")
 DECLARED: Final = re.compile(r"^cdef class (\w+)", re.MULTILINE)
 IMPORTED: Final = re.compile(r"^from \S+ cimport (.+)$", re.MULTILINE)
 FOR_CHECKERS: Final = {"abstractmethod", "final", "override"}
@@ -95,7 +97,8 @@ def compile_core(into: Path) -> None:
             source = path.relative_to(CORE).with_suffix(".py")
             prepared = prepare(source.read_text("utf-8"), classes, _imported(text))
             name = ".".join(source.with_suffix("").parts)
-            options = {"extra_compile_args": OPTIONS, "extra_link_args": LINKED}
+            small = ["-Os"] if IS_LINUX and name in SELDOM else []
+            options = {"extra_compile_args": [*OPTIONS, *small], "extra_link_args": LINKED}
             modules.append(tools.Extension(name, [_written(str(source), prepared)], **options))
         cores = os.cpu_count() or 1
         translated = cython.cythonize(
