@@ -53,7 +53,7 @@ serve: $(VENV)/.serve ## Run Muster as a batch system on this machine with a few
 	@$(PY) examples/serve/serve.py --state build/serve
 
 # The tests of the service start real servers, and take minutes by themselves.
-SERVICE := tests/actors/serving tests/clash tests/attack tests/page
+SERVICE := tests/actors/serving tests/clash tests/attack tests/pair tests/page
 # Shorter: make test-engines ENGINES=tests/engines/scheduled/test_runs.py
 ENGINES ?= tests/engines
 
@@ -200,6 +200,11 @@ crash: $(VENV)/.test $(BUILT) ## Kill schedulers with a store at any moment, and
 .PHONY: clash
 clash: $(VENV)/.test $(BUILT) ## Let clients clash with a server that is killed, for MINUTES, and compare with the store
 	@$(PY) -m tests.clash --minutes $(MINUTES) --seed $(SEED)
+
+# make pair, for ten minutes; make pair SECONDS=60 SEED=7
+.PHONY: pair
+pair: $(VENV)/.test $(BUILT) ## Kill, cut off and promote two servers of which one follows the other, and check their books
+	@$(PY) -m tests.pair --seconds $(SECONDS) --seed $(SEED)
 
 # make attack, for 100,000 requests; make attack MINUTES=60 SEED=7
 REQUESTS ?= 100000

@@ -133,8 +133,9 @@ async def test_others_learn_where_the_holder_is_and_its_term(
         assert (await api.get(path))["metadata"]["annotations"] == {
             "other": "kept",
             "muster/term": "3",
+            "muster/url": "http://a",
         }
-        assert await b.look() == LeaseRecord(term=3, seconds=1)
+        assert await b.look() == LeaseRecord("", "http://a", 3, seconds=1)
         with trio.fail_after(PATIENCE_S):
             await b.acquire(lambda seen: seen.term == 3)
         assert (await api.get(path))["metadata"]["annotations"] == {

@@ -8,8 +8,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -36,10 +38,18 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield one
 
 
-def started(*words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """Start a command as a user does."""
+@contextmanager
+def started(*words: str, stdin: int = subprocess.DEVNULL) -> Generator[subprocess.Popen[bytes]]:
+    """Start a command as a user does; it is killed if it takes too long."""
     pipe = subprocess.PIPE
-    return subprocess.Popen([*MUSTER, *words], stdin=stdin, stdout=pipe, stderr=pipe)
+    process = subprocess.Popen([*MUSTER, *words], stdin=stdin, stdout=pipe, stderr=pipe)
+    limit = Timer(PATIENCE_S, process.kill)
+    limit.start()
+    try:
+        with process:
+            yield process
+    finally:
+        limit.cancel()
 
 
 def finished(*words: str | Path) -> subprocess.CompletedProcess[str]:

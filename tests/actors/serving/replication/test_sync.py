@@ -68,6 +68,8 @@ def test_strict_waits_for_what_timers_do_at_a_promotion(tmp_path: Path) -> None:
         until(lambda: monotonic() > due)
         assert other.client.post("/api/v1/replica/promote").status_code == 200
         until(lambda: role(other)["held"])
+        seen = other.client.get("/api/v1/decisions")
+        assert seen.status_code == 503 or '"released"' not in seen.text
         state = ("--state", str(tmp_path / "leader"))
         with Served(tmp_path, *state, "--follow", other.urls[0]) as back:
             level(other, back)
