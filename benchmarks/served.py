@@ -137,10 +137,16 @@ class Connection:
         self.socket.close()
 
     def ask(self, request: bytes) -> bytes:
-        """Send a request; wait for the answer, and return its body."""
+        """Send a request; wait for the answer, and return its body.
+
+        Raises:
+            RuntimeError: The service has refused the request, or it has closed the connection.
+        """
         self.socket.sendall(request)
         while (body := self.read()) is None:
             pass
+        if not (self.head.startswith(b"http/1.1 200") or request.startswith(b"GET /healthz")):
+            raise RuntimeError(body.decode(errors="replace"))
         return body
 
     def read(self) -> bytes | None:

@@ -8,13 +8,16 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
 
+import attrs
 import trio
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from typing_extensions import override
 
 from muster._errors import StoreError
 from muster._version import __version__
 from muster.service.access import Role
+from muster.service.api.decisions import LINES
 from muster.service.endpoints.routes import JSON, Answer, ApiRequest, Body, Endpoint, json_response
 from muster.service.endpoints.schemas import (
     BOOLEAN,
@@ -28,7 +31,7 @@ from muster.service.endpoints.schemas import (
     query,
     record,
 )
-from muster.service.payloads import Problem, body_of
+from muster.service.payloads import Problem, body_of, media_of
 from muster.service.replication.following import BEAT_S, FollowError
 from muster.service.streams import LongResponse
 from muster.store import StateReader
@@ -271,9 +274,13 @@ async def _batches(asked: ApiRequest) -> Response:
 
 
 async def _fields(asked: ApiRequest) -> Mapping[str, Any]:
+    return _fields_of(await body_of(asked.request))
+
+
+def _fields_of(written: bytes) -> Mapping[str, Any]:
     found: object = None
     with suppress(ValueError):
-        found = json.loads(await body_of(asked.request))
+        found = json.loads(written)
     if not isinstance(found, dict):
         raise Problem(400, "the body must be a map in JSON")
     return cast("dict[str, Any]", found)
@@ -295,14 +302,27 @@ def _field(fields: Mapping[str, Any], name: str, kind: type[T]) -> T:
 
 # REPLICA-6, REPLICA-10
 async def _acknowledged(asked: ApiRequest) -> Response:
-    followers = asked.service.leadership.followers
     _leading(asked.service)
-    fields = await _fields(asked)
+    followers = asked.service.leadership.followers
+    if media_of(asked.request, {JSON, LINES}, JSON) == JSON:
+        _hear(followers, await _fields(asked))
+        return Response(status_code=204)
+    left = b""
+    with suppress(ClientDisconnect):  # It goes on after what it has, with another connection.
+        async for some in asked.request.stream():
+            *lines, left = (left + some).split(b"\n")
+            for line in lines:
+                _hear(followers, _fields_of(line))
+    if left:
+        _hear(followers, _fields_of(left))
+    return Response(status_code=204)
+
+
+def _hear(followers: Followers, fields: Mapping[str, Any]) -> None:
     name, batch = _field(fields, "follower", str), _number(fields, "batch")
     followers.acknowledge(name, batch)
     if "difference" in fields:
         followers.differ(name, _field(fields, "difference", str)[:2000])
-    return Response(status_code=204)
 
 
 # REPLICA-12
@@ -356,6 +376,17 @@ _AT: Final = {
 def _body(about: str, *required: str, **properties: Schema) -> Body:
     schema = {"type": "object", "required": [*required], "properties": properties}
     return Body(about, {JSON: schema})
+
+
+_ACKNOWLEDGED: Final = _body(
+    "The follower, its last batch, and what it decided otherwise; or a line for each of several, "
+    "which counts as soon as it comes.",
+    "follower",
+    "batch",
+    follower=TEXT,
+    batch=_COUNT,
+    difference=TEXT,
+)
 
 
 ENDPOINTS: Final = (
@@ -415,10 +446,7 @@ ENDPOINTS: Final = (
         "Tell the leader what is on disk, or what was decided otherwise.",
         Role.REPLICA,
         _acknowledged,
-        body=_body("The follower, its last batch, and what it decided otherwise.",
-            "follower",
-            "batch",
-            follower=TEXT, batch=_COUNT, difference=TEXT),
+        body=attrs.evolve(_ACKNOWLEDGED, schemas={**_ACKNOWLEDGED.schemas, LINES: TEXT}),
         answers={204: Answer("It is noted."), **_NOT_HERE},
         tag="replica",
     ),

@@ -9,8 +9,8 @@ import logging
 import random
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
@@ -22,6 +22,8 @@ from typing_extensions import override
 from muster._errors import StoreError
 from muster._runtime.calls import Follow, Lead
 from muster._version import __version__
+from muster.service.payloads import as_json
+from muster.service.replication.followers import Followers
 from muster.service.replication.leadership import TERM, Behind, Leadership
 from muster.store import StateReader
 from muster.store._copies import BatchGroup, CopyWriter, FrameReader, set_aside
@@ -56,6 +58,10 @@ _TOGETHER: Final = 512
 _SMALL_BYTES: Final = 16 * 1024
 """Up to how many bytes events are decoded where they are, and not in a thread."""
 
+_LINES: Final = {"Content-Type": "application/x-ndjson"}
+_LINES_S: Final = 5.0
+"""How long one request acknowledges batches, in seconds."""
+
 _PATH: Final = "/api/v1/replica"
 _REFUSED: Final = frozenset({401, 403, 404})
 _DIFFERS: Final = 409
@@ -65,6 +71,41 @@ _GONE: Final = 410
 @final
 class FollowError(MusterError):
     """The leader cannot be followed."""
+
+
+@final
+class _Acknowledgements:
+    """The body of a request: a line as soon as more is on disk, for a short while.
+
+    One request for each batch would take longer than all else that an answer with ``--sync`` takes.
+
+    Args:
+        name: What this server calls itself.
+        followers: Hears of what is on disk.
+        sent: The batch that the leader knows of.
+
+    Attributes:
+        sent: The batch of the last line.
+    """
+
+    def __init__(self, name: str, followers: Followers, sent: int) -> None:
+        self.sent = sent
+        self._name = name
+        self._followers = followers
+        self._end = trio.current_time() + _LINES_S
+
+    def __aiter__(self) -> _Acknowledgements:
+        """Return this."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Wait until more is on disk, and return its line."""
+        with trio.move_on_at(self._end):
+            await self._followers.news(self.sent)
+        if self._followers.last <= self.sent:
+            raise StopAsyncIteration
+        self.sent = self._followers.last
+        return as_json({"follower": self._name, "batch": self.sent})
 
 
 @final
@@ -314,15 +355,13 @@ class Following:
         """
         wait_s = _FIRST_WAIT_S
         try:
-            with self._scope:
+            # A connection may break while this is stopped for a promotion: with that comes
+            # `Cancelled`, which only the scope takes out.
+            with self._cuts_noted(), self._scope:
                 while True:
                     before = self._last.batch
-                    try:
+                    with self._cuts_noted():
                         await self._follow(client)
-                    except (httpx.HTTPError, CodecError, OSError) as error:
-                        self._note_cut(error)
-                    except ExceptionGroup as group:
-                        self._note_cut(_alone(group))
                     if self._last.batch > before:
                         wait_s = _FIRST_WAIT_S
                     await trio.sleep(wait_s * random.uniform(0.5, 1.0))
@@ -330,6 +369,14 @@ class Following:
         finally:
             self._stopped.set()
         await self.leads.wait()
+
+    @contextmanager
+    def _cuts_noted(self) -> Generator[None]:
+        """Note an error of a connection that was cut; others go on."""
+        try:
+            yield
+        except (httpx.HTTPError, CodecError, OSError, ExceptionGroup) as error:
+            self._note_cut(_cut_in(error))
 
     def _note_cut(self, error: Exception) -> None:
         told = f"{self._address.url}: {str(error) or type(error).__name__}"
@@ -360,9 +407,12 @@ class Following:
             _check_status(response)
             send, receive = trio.open_memory_channel[BatchGroup](_GROUPS)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._decide, client, leader, receive)
-                async with send:
-                    await self._read(client, response, send)
+                async with trio.open_nursery() as deciding:
+                    deciding.start_soon(self._decide, client, leader, receive)
+                    nursery.start_soon(self._acknowledge, leader)
+                    async with send:
+                        await self._read(client, response, send)
+                nursery.cancel_scope.cancel()
 
     async def _read(
         self,
@@ -402,7 +452,7 @@ class Following:
         leader: httpx.AsyncClient,
         receive: trio.MemoryReceiveChannel[BatchGroup],
     ) -> None:
-        """Decide batches again as they come, and acknowledge those that are on disk."""
+        """Decide batches again as they come."""
         async for first in receive:
             groups = [first]
             with suppress(trio.WouldBlock, trio.EndOfChannel):
@@ -427,8 +477,17 @@ class Following:
             last = batches[-1]
             self._last = Anchor(last.number, last.at_us, last.last_seq, last.digest)
             self._note_level(trio.current_time())
-            got = {"follower": self.name, "batch": last.number}
-            _check_status(await leader.post(f"{_PATH}/acknowledged", json=got))
+
+    # REPLICA-10
+    async def _acknowledge(self, leader: httpx.AsyncClient) -> None:
+        """Tell the leader what is on disk, as soon as it is."""
+        followers = self._leadership.followers
+        sent = self._last.batch
+        while not followers.is_over:
+            await followers.news(sent)
+            told = _Acknowledgements(self.name, followers, sent)
+            _check_status(await leader.post(f"{_PATH}/acknowledged", content=told, headers=_LINES))
+            sent = told.sent
 
     def _kept(self, groups: Sequence[BatchGroup]) -> tuple[list[KeptBatch], list[RequestRow]]:
         last, path = self._last, self._state / NAME
@@ -509,15 +568,15 @@ def _check_status(response: httpx.Response) -> None:
     raise httpx.HTTPStatusError(told, request=response.request, response=response)
 
 
-def _alone(error: Exception) -> Exception:
-    """Return the only error of a group, if a cut connection may raise it.
+def _cut_in(error: Exception) -> Exception:
+    """Return an error of a cut connection, the first one of a group.
 
     Raises:
-        Exception: If it is another one.
+        Exception: The first one that is something else.
     """
     if isinstance(error, ExceptionGroup):
         group = cast("ExceptionGroup[Exception]", error)
-        return _alone(group.exceptions[0])
+        return next(_cut_in(one) for one in group.exceptions)
     if not isinstance(error, (httpx.HTTPError, CodecError, OSError)):
         raise error
     return error

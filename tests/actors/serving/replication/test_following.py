@@ -144,7 +144,7 @@ def test_it_needs_a_role(tmp_path: Path) -> None:
         (tmp_path / name).write_text(name, encoding="utf-8")
     with leader(tmp_path, "--tokens", str(tokens)) as one:
         with follower(tmp_path, one, "--token-file", str(tmp_path / "second")) as other:
-            assert role(other)["connected"]
+            until(lambda: role(other)["connected"])
         more = ("--token-file", str(tmp_path / "viewer"), "--state", str(tmp_path / "other"))
         with pytest.raises(AssertionError, match="403 this needs the role replica"):
             follower(tmp_path, one, *more)

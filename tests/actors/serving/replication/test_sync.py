@@ -73,6 +73,7 @@ def test_strict_waits_for_what_timers_do_at_a_promotion(tmp_path: Path) -> None:
         state = ("--state", str(tmp_path / "leader"))
         with Served(tmp_path, *state, "--follow", other.urls[0]) as back:
             level(other, back)
+            until(lambda: not role(other)["held"])
             found = decisions_until(other.client, ask="x-0", kind="released")
             assert found[-1]["reason"] == "completed"
 
