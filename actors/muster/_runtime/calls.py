@@ -199,11 +199,13 @@ class Follow(Call[None]):
         batches: The batches, which follow the last one.
         requests: The requests of clients whose events are in them.
         term: The term of the leader, which is written first if it is higher than that of the store.
+        version: The version of Muster of the leader.
     """
 
     batches: Sequence[KeptBatch]
     requests: Sequence[RequestRow]
     term: int
+    version: str
 
 
 # REPLICA-12

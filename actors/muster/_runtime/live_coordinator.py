@@ -91,8 +91,7 @@ class LiveCoordinator:
         comes_in: Tells whether ``first`` comes in, where the store has another one; None: it does.
         companion: Hears of every batch, or None.
         meter: Measures batches, or None.
-        follows: The version of the leader whose batches are decided again, until :class:`Lead`
-            comes; None to lead.
+        follows: Whether the batches of a leader are decided again, until :class:`Lead` comes.
 
     Attributes:
         ready: Set when what is in the store was loaded, and the first batch is announced.
@@ -116,7 +115,7 @@ class LiveCoordinator:
         comes_in: Callable[[Configuration], bool] | None = None,
         companion: BatchObserver | None = None,
         meter: Meter | None = None,
-        follows: str | None = None,
+        follows: bool = False,
     ) -> None:
         self._follows = follows
         self._blame = ForeignErrors()
@@ -253,13 +252,13 @@ class LiveCoordinator:
         with self._blame:
             await storage.restore(self._batches, self._nursery)
             if self._companion is not None:
-                await storage.retell(self._companion, self._batches.machine.requests)
+                await storage.retell(self._companion, self._batches)
                 self._companion.begin()
         self._index = self._batches.machine.requests
         self._statistics = self._batches.machine.statistics()
         announcer.start(self._nursery)
         self._nursery.start_soon(self._timekeeper.run)
-        if self._follows is None:
+        if not self._follows:
             await self._begin(storage, announcer)
 
     async def _begin(self, storage: Storage, announcer: Announcer) -> None:
@@ -355,7 +354,7 @@ class LiveCoordinator:
 
     async def _serve(self, calls: list[AnyCall | Note]) -> None:
         """Run a batch for calls, then answer them."""
-        if self._follows is not None:
+        if self._follows:
             calls = await self._serve_as_follower(calls)
             if not calls:
                 return
@@ -402,7 +401,7 @@ class LiveCoordinator:
         """Serve calls while another server leads; return those that come after :class:`Lead`."""
         self._serving = [*calls]
         self._pace.start()
-        while self._serving and self._follows is not None:
+        while self._serving and self._follows:
             call = self._serving[0]
             if _take(call):
                 await self._serve_one_as_follower(call)
@@ -442,7 +441,7 @@ class LiveCoordinator:
             self._first_index = self._index
             decided = await self._batches.run_again(kept.at_us, kept.events)
             self._index = self._batches.machine.requests
-            error = await storage.difference(kept, decided, self._follows or "")
+            error = await storage.difference(kept, decided, call.version)
             if error is not None:
                 call.answer.fail(error)
                 with self._blame:
@@ -464,7 +463,7 @@ class LiveCoordinator:
         await announcer.catch_up()
         with self._blame:
             await storage.begin_term(call.term)
-        self._follows = None
+        self._follows = False
         call.begins()
         # With `--sync strict` its first batch waits for a follower, which waits for this answer.
         call.answer.give(None)
@@ -663,7 +662,7 @@ class LiveCoordinator:
     def _start_work(self, ask: TrackedAsk, held: AllocationStatus) -> None:
         assert self._bindings is not None, "work without a binder"
         # REPLICA-7
-        if self._follows is not None:
+        if self._follows:
             return  # The leader has it run.
         self._bindings.start(self._nursery, ask, held)
 

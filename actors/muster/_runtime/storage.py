@@ -376,12 +376,14 @@ class Storage:
         found = await _compare_batches(kept, decided.announced, self._run)
         return None if found is None else _difference_error(self._writer.path, version, found)
 
-    async def retell(self, companion: BatchObserver, requests: int) -> None:
+    async def retell(self, companion: BatchObserver, batches: Batches) -> None:
         """Load a companion, and let it hear again of the batches after its state.
+
+        If the store has no state of it that this version reads, a checkpoint is written with one.
 
         Args:
             companion: The companion, which knows nothing yet.
-            requests: How many events were let in so far.
+            batches: The batches, with what the store holds.
 
         Raises:
             StoreError: If the store cannot be read.
@@ -389,7 +391,7 @@ class Storage:
         with StateReader(self._options.directory) as reader:
             state = await self._run(reader.observer_state)
             after = await self._load(companion, state, reader.meta.anchor.batch)
-            first = requests - await self._run(reader.event_count, after)
+            first = batches.machine.requests - await self._run(reader.event_count, after)
             found = reader.batches(after=after)
             while some := await self._run(decoded_batches, found):
                 for batch in some:
@@ -398,6 +400,11 @@ class Storage:
                     )
                     await self._pace.take(steps)
                     first += len(batch.events)
+        if after < self._covered:
+            # A follower begins with the newest checkpoint, and with the state after it.
+            await self._write_checkpoint(await batches.facts())
+            state = CompanionState(self._covered, tuple(await self._pace.take(companion.save())))
+            await self._run(self._writer.put_companion, state)
 
     async def _load(
         self, companion: BatchObserver, state: CompanionState | None, anchor: int

@@ -158,7 +158,7 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
     meter: Meter | None = None,
     comes_in: Callable[[Configuration, int], bool] | None = None,
     mirror: Mirror | None = None,
-    follows: str | None = None,
+    follows: bool = False,
 ) -> AsyncGenerator[Parts, None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
@@ -166,8 +166,8 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
     meter, if there is one, measures batches. Where the store has another configuration than the
     one that is given, ``comes_in`` is asked whether that one comes in; it gets the one in force,
     and the origin of time in microseconds since 1970. The mirror, if there is one, hears of batches
-    that are on disk, before they are announced. With ``follows``, the version of the leader,
-    nothing is decided but what :class:`Follow` brings, until :class:`Lead`.
+    that are on disk, before they are announced. With ``follows``, nothing is decided but what
+    :class:`Follow` brings, until :class:`Lead`.
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)

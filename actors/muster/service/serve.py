@@ -73,6 +73,7 @@ from muster.service.yunikorn.app import (
     routes as yunikorn_routes,
 )
 from muster.store import StateReader
+from muster.store._file import bring_directory_up_to_date
 from muster_core.config.model import Configuration
 
 if TYPE_CHECKING:
@@ -286,6 +287,9 @@ class _ServiceRun:
         """Lead or follow, as the options and the lease say."""
         options = self.options
         self.leadership.url = _public(self.urls[0], options.hosts)
+        if options.state is not None and (options.lease or options.follow):
+            # What follows reads it before it is opened for writing.
+            await trio.to_thread.run_sync(bring_directory_up_to_date, options.state)
         if options.lease is None or options.state is None:
             await self._run_as(options.follow)
             return
@@ -308,9 +312,10 @@ class _ServiceRun:
         metrics = Metrics(ledger, self.usage, self.broadcast, self.leadership, options.state)
         backend = None if options.backend is None else options.backend.backend(options)
         self.health.backend = metrics.backend = backend
-        version = await self._prepared(follow)
+        await self._prepare(follow)
+        follows = self._following is not None
         async with (
-            _binder_of(backend, is_late=version is not None) as binder,
+            _binder_of(backend, is_late=follows) as binder,
             open_parts(
                 self._config,
                 partition=options.partition,
@@ -330,7 +335,7 @@ class _ServiceRun:
                 meter=metrics.meter,
                 comes_in=partial(self._comes_in, ledger),
                 mirror=self.followers,
-                follows=version,
+                follows=follows,
             ) as parts,
             trio.open_nursery() as self.followers.nursery,
         ):
@@ -342,7 +347,7 @@ class _ServiceRun:
             )
             if options.state is not None:
                 await self._note_store(options.state)
-            leads_now = backend if version is None else None
+            leads_now = None if follows else backend
             async with (
                 keep_reconciled(ledger, parts.client, self._ends),
                 self.broadcast.running(self._ends),
@@ -352,23 +357,22 @@ class _ServiceRun:
             self.followers.nursery.cancel_scope.cancel()
 
     # REPLICA-2
-    async def _prepared(self, follow: str | None) -> str | None:
-        """Bring the store of a follower, and return the version of the leader; None to lead."""
+    async def _prepare(self, follow: str | None) -> None:
+        """Bring the store of a follower; look whether a server without one to follow may lead."""
         options = self.options
         if options.state is None:
-            return None
+            return
         if follow is None:
             await trio.to_thread.run_sync(check_not_over, options.state)
-            return None
+            return
         address = LeaderAddress(follow, options.token_file)
         following = Following(address, options.state, options.durability, self.leadership)
         self._following = self.leadership.following = following
-        version = await following.prepare()
+        await following.prepare()
         await trio.to_thread.run_sync(forget_over, options.state)
         if self._config is not None:
             # What the file says is in force at the leader already, or was replaced there.
             await trio.to_thread.run_sync(self._config_file.note, self._config)
-        return version
 
     async def _note_store(self, state: Path) -> None:
         """Take note of the term of the store, and where it ends."""

@@ -17,6 +17,7 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -368,6 +369,28 @@ def sync_directory(directory: Path) -> None:
 
 
 # STORE-8
+def bring_directory_up_to_date(directory: Path) -> None:
+    """Bring the file of a directory, if it has one, to the present format, as a writer would.
+
+    Args:
+        directory: The directory, which nobody has open for writing.
+
+    Raises:
+        StoreError: If somebody has, or the file cannot be brought there.
+    """
+    path = directory / NAME
+    with store_errors(path, "open the file"):
+        if not path.exists():
+            return
+        lock = Lock(directory)
+        try:
+            with closing(connect(path, "mode=rw")) as connection:
+                bring_up_to_date(connection, path, MIGRATIONS)
+        finally:
+            lock.release()
+
+
+# STORE-8
 def bring_up_to_date(
     connection: sqlite3.Connection, path: Path, migrations: Mapping[int, Migration]
 ) -> None:
@@ -394,7 +417,7 @@ def bring_up_to_date(
     try:
         for number in range(found, FORMAT):
             migrations[number](connection, facts)
-        facts |= {"format": FORMAT, "written_by": __version__}
+        facts["format"] = FORMAT  # A writer says its version when it begins to write.
         write_facts(connection, facts)
     except BaseException:
         connection.execute("ROLLBACK")

@@ -29,7 +29,7 @@ from muster.store import StateReader
 from muster.store._copies import BatchGroup, CopyWriter, FrameReader, set_aside
 from muster.store._file import NAME
 from muster.store._msgpack import CodecError
-from muster.store._rows import Anchor, KeptBatch
+from muster.store._rows import FORMAT, Anchor, KeptBatch
 from muster.store._sql import RequestRow
 from muster_core.errors import MusterError
 
@@ -206,6 +206,7 @@ class Following:
         self.name = name_of(state)
         self._last = Anchor(0, 0, 0, b"")
         self._origin_us, self._partition = 0, ""
+        self._version = ""
         self._leader_last = 0
         self._heard_at = self._level_at = trio.current_time()
         self._is_connected = False
@@ -250,8 +251,8 @@ class Following:
     # The beginning
 
     # REPLICA-2, REPLICA-11
-    async def prepare(self) -> str:
-        """Bring a store that goes on where the leader's does; return the leader's version.
+    async def prepare(self) -> None:
+        """Bring a store that goes on where the leader's does.
 
         A store that is there is kept if the leader knows its last batch. If the leader does not
         answer, it is kept as well: this server can be promoted.
@@ -269,7 +270,7 @@ class Following:
                     self._check(about)
                     if not self._last.digest or not await self._is_known(client):
                         await self._copy(client)
-                    return str(about["version"])
+                    return
             except (httpx.HTTPError, CodecError) as error:
                 if isinstance(error, httpx.HTTPStatusError) and (
                     error.response.status_code in _REFUSED
@@ -278,7 +279,7 @@ class Following:
                     raise FollowError(told) from error
                 self._note_cut(error)
                 if self._last.digest:
-                    return __version__
+                    return
                 await trio.sleep(wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
@@ -296,6 +297,7 @@ class Following:
     def _check(self, about: Mapping[str, Any]) -> None:
         if about.get("role") != "leader":
             raise httpx.HTTPError(f"it follows {about.get('leader')}")
+        self._check_format(about)
         own = self._leadership.term
         if about["term"] < own:
             told = f"{self._address.url} leads with term {about['term']}, and term {own} has begun"
@@ -304,6 +306,14 @@ class Following:
         if mine is not None and mine != (about["origin_us"], about["partition"]):
             told = f"{self._state} has the history of another scheduler than {self._address.url}"
             raise FollowError(f"{told}: name another directory, or a new one")
+
+    def _check_format(self, about: Mapping[str, Any]) -> None:
+        if about["format"] > FORMAT:
+            raise FollowError(
+                f"{self._address.url} writes format {about['format']} (Muster {about['version']}); "
+                f"this is Muster {__version__}, which knows formats up to {FORMAT}: use the newer "
+                f"version here, too"
+            )
 
     async def _is_known(self, client: httpx.AsyncClient) -> bool:
         place: dict[str, str | int] = {
@@ -393,26 +403,34 @@ class Following:
             "url": self._leadership.url,
             "version": __version__,
         }
-        async with (
-            self._address.open(self._leadership.term) as leader,
-            leader.stream("GET", f"{_PATH}/batches", params=place) as response,
-        ):
-            if response.is_error:
-                await response.aread()
-            if response.status_code in {_DIFFERS, _GONE}:
-                raise FollowError(
-                    f"{response.json().get('detail')}: start this server again, and it begins "
-                    f"with a new copy"
-                )
-            _check_status(response)
-            send, receive = trio.open_memory_channel[BatchGroup](_GROUPS)
-            async with trio.open_nursery() as nursery:
-                async with trio.open_nursery() as deciding:
-                    deciding.start_soon(self._decide, client, leader, receive)
-                    nursery.start_soon(self._acknowledge, leader)
-                    async with send:
-                        await self._read(client, response, send)
-                nursery.cancel_scope.cancel()
+        async with self._address.open(self._leadership.term) as leader:
+            # Another version may have been started there since it was asked last.
+            about = await _asked(leader, "")
+            self._check_format(about)
+            self._version = str(about["version"])
+            async with leader.stream("GET", f"{_PATH}/batches", params=place) as response:
+                await self._take(client, leader, response)
+
+    async def _take(
+        self, client: Client, leader: httpx.AsyncClient, response: httpx.Response
+    ) -> None:
+        """Take the batches of an answer as they come."""
+        if response.is_error:
+            await response.aread()
+        if response.status_code in {_DIFFERS, _GONE}:
+            raise FollowError(
+                f"{response.json().get('detail')}: start this server again, and it begins "
+                f"with a new copy"
+            )
+        _check_status(response)
+        send, receive = trio.open_memory_channel[BatchGroup](_GROUPS)
+        async with trio.open_nursery() as nursery:
+            async with trio.open_nursery() as deciding:
+                deciding.start_soon(self._decide, client, leader, receive)
+                nursery.start_soon(self._acknowledge, leader)
+                async with send:
+                    await self._read(client, response, send)
+            nursery.cancel_scope.cancel()
 
     async def _read(
         self,
@@ -438,7 +456,7 @@ class Following:
     async def _hear(self, client: Client, *, term: int, last: int) -> None:
         """Hear that the leader is there."""
         if term > self._leadership.term:
-            await client.call(Follow((), (), term))
+            await client.call(Follow((), (), term, self._version))
             self._leadership.term = term
         self._leader_last = last
         self._note_level(self._heard_at)
@@ -464,7 +482,7 @@ class Following:
             else:
                 batches, requests = await trio.to_thread.run_sync(self._kept, groups)
             try:
-                await client.call(Follow(batches, requests, self._leadership.term))
+                await client.call(Follow(batches, requests, self._leadership.term, self._version))
             except StoreError as error:
                 with suppress(httpx.HTTPError), trio.CancelScope(shield=True):
                     told = {
