@@ -131,6 +131,8 @@ class Health:
             trouble = self.awaited()
         if trouble is None and self.is_ending:
             trouble = "the service ends"
+        if trouble is None and self.leadership.followers.lacks_first:
+            trouble = "no follower has what is kept, as --sync strict wants"
         if trouble is None and self.leadership.followers.is_held:
             trouble = "no follower acknowledges, as --sync strict wants: calls are held back"
         if trouble is not None:

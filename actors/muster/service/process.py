@@ -206,9 +206,10 @@ class Reloader:
     def _files(self) -> Mapping[str, Sequence[Path]]:
         options, certificate = self.service.options, self.certificate
         files: dict[str, list[Path | None]] = {
-            "configuration": [options.config],
             "tokens": [options.tokens],
             "certificate": [] if certificate is None else [certificate.cert, certificate.key],
+            # It waits for the scheduler, and that perhaps for a follower that needs a new token.
+            "configuration": [options.config],
         }
         named = {what: [one for one in paths if one is not None] for what, paths in files.items()}
         return {what: paths for what, paths in named.items() if paths}

@@ -52,7 +52,7 @@ from muster.service.past.states import PastStateCache
 from muster.service.payloads import Problem
 from muster.service.process import Reloader, configuration_of, raise_file_limit, run_heartbeat
 from muster.service.replication.election import Election
-from muster.service.replication.followers import Followers
+from muster.service.replication.followers import Followers, wait_while_held
 from muster.service.replication.following import Following, LeaderAddress
 from muster.service.replication.leadership import (
     LateBackend,
@@ -285,6 +285,7 @@ class _ServiceRun:
 
     async def _run_scheduler(self) -> None:
         """Lead or follow, as the options and the lease say."""
+        wait_while_held()  # What the service does by itself is no call of a client.
         options = self.options
         self.leadership.url = _public(self.urls[0], options.hosts)
         if options.state is not None and (options.lease or options.follow):
@@ -299,7 +300,7 @@ class _ServiceRun:
         ):
             follow = await self._election.begin(options.follow)
             self.leadership.follow(follow)
-            self.followers.may_lead = self._election.is_held
+            self.followers.check_lead = self._election.check
             if follow is None:
                 nursery.start_soon(self._election.hold)
             await self._run_as(follow)
@@ -505,7 +506,8 @@ def _alone(error: Exception) -> Exception:
     if not isinstance(error, ExceptionGroup):
         return error
     group = cast("ExceptionGroup[Exception]", error)
-    return _alone(group.exceptions[0]) if len(group.exceptions) == 1 else group
+    found = {(type(one), str(one)): one for one in map(_alone, group.exceptions)}
+    return next(iter(found.values())) if len(found) == 1 else group
 
 
 def _public(url: str, hosts: Sequence[str]) -> str:

@@ -259,6 +259,7 @@ class Election:
         self._trying = trio.CancelScope()
         #: Whether an administrator has said that this server shall lead.
         self._is_promoted = False
+        self._has_warned = False
 
     @classmethod
     @asynccontextmanager
@@ -280,9 +281,16 @@ class Election:
         """Write a term with the lease from now on."""
         self._lease.term = term
 
-    def is_held(self) -> bool:
-        """Return whether this server may lead at this moment, by its own clock."""
-        return self._lease.is_held
+    # REPLICA-18
+    def check(self) -> None:
+        """Check that this server may lead at this moment, by its own clock.
+
+        Raises:
+            LeaseLostError: If it may not.
+        """
+        if not self._lease.is_held:
+            msg = f"{self._lease} is lost: another server may lead now, so this one ends"
+            raise LeaseLostError(msg)
 
     # REPLICA-17
     async def begin(self, follow: str | None) -> str | None:
@@ -344,8 +352,7 @@ class Election:
             LeaseLostError: When it is lost.
         """
         await self._lease.hold()
-        msg = f"{self._lease} is lost: another server may lead now, so this one ends"
-        raise LeaseLostError(msg)
+        self.check()
 
     # REPLICA-19
     async def stand(self, following: Following, client: Client) -> None:
@@ -357,6 +364,13 @@ class Election:
 
         def may(record: LeaseRecord) -> bool:
             is_right = record.term <= self._leadership.term and following.is_level
+            if not is_right and not self._has_warned:
+                told = (
+                    "nobody holds %s, and it is not known whether this server has all that was "
+                    "decided: muster promote lets it lead"
+                )
+                _LOG.warning(told, self._lease, extra=_CHANGE)
+                self._has_warned = True
             return is_right or self._is_promoted
 
         while not self._lease.is_held:

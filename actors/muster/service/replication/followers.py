@@ -39,7 +39,12 @@ _KNOWN: Final = 16
 T = TypeVar("T")
 
 _goes_on: Final = ContextVar("_goes_on", default=False)
-"""Whether a task carries out a call that may be held back: it goes on without whom it answers."""
+"""Whether a task waits for as long as calls are held back: it has nobody to answer."""
+
+
+def wait_while_held() -> None:
+    """Let this task, and those that it starts, wait where calls of clients are held back."""
+    _goes_on.set(True)
 
 
 def held_problem() -> Problem:
@@ -90,7 +95,7 @@ class Followers:
         is_held: Whether nothing is answered, since no follower has what was written.
         is_alone: Whether nobody is waited for any more, until a follower is level again.
         is_over: Whether the service ends, so that streams do.
-        may_lead: Tells whether the lease is held, if there is one; without it nothing is announced.
+        check_lead: Checks that the lease is held, if there is one; without it nothing is announced.
     """
 
     def __init__(self, sync: Sync | None, timeout_s: float) -> None:
@@ -99,10 +104,12 @@ class Followers:
         self.last = 0
         self.differences = 0
         self.is_held = self.is_alone = self.is_over = False
-        self.may_lead: Callable[[], bool] | None = None
+        self.check_lead: Callable[[], None] = lambda: None
         #: Runs calls that may be held back; it lasts as long as the service.
         self.nursery: trio.Nursery
         self._is_open = False
+        #: The last batch when this server began to lead.
+        self._first = 0
         self._recent: deque[tuple[int, int, bytes]] = deque()
         self._recent_bytes = 0
         self._known: dict[str, Follower] = {}
@@ -113,7 +120,7 @@ class Followers:
 
     def begin(self, last: int) -> None:
         """Take note of the last batch that is on disk, and wait for followers from now on."""
-        self.last = max(self.last, last)
+        self.last = self._first = max(self.last, last)
         self._is_open = True
 
     # REPLICA-10
@@ -145,7 +152,11 @@ class Followers:
 
     # REPLICA-9
     async def written(self, group: BatchGroup, /) -> None:
-        """Hear of batches that were written; returns when they may be announced."""
+        """Hear of batches that were written; returns when they may be announced.
+
+        Raises:
+            MusterError: If the lease is lost: they must not be announced.
+        """
         self.last = group.rows[-1].number
         if any(one.connections for one in self._known.values()):
             self._remember(group)
@@ -153,11 +164,11 @@ class Followers:
             self._recent.clear()
             self._recent_bytes = 0
         self._wake()
-        # REPLICA-18: the lease may have run out while this process was stopped.
-        if self.may_lead is not None and self._is_open and not self.may_lead():
-            await trio.sleep_forever()
         if self._sync is not None and self._is_open:
             await self._confirm(self.last)
+        # REPLICA-18: the lease may have run out while this process was stopped.
+        if self._is_open:
+            self.check_lead()
 
     def _remember(self, group: BatchGroup) -> None:
         frame = group.frame()
@@ -214,7 +225,7 @@ class Followers:
         _LOG.warning("a follower has batch %d: calls are answered again", number, extra=_CHANGE)
 
     async def _reached(self, number: int) -> None:
-        while max((one.batch for one in self._known.values()), default=0) < number:
+        while self._most < number:
             await self._acknowledged.wait()
 
     # REPLICA-10
@@ -234,7 +245,7 @@ class Followers:
         held = self._held
 
         async def run() -> None:
-            _goes_on.set(True)
+            wait_while_held()
             try:
                 found.append(outcome.Value(await call()))
             except Exception as error:  # noqa: BLE001 - raised below
@@ -304,6 +315,17 @@ class Followers:
         _LOG.error("follower %s decides otherwise, and has ended: %s", name, told, extra=_CHANGE)
 
     # What is told of them
+
+    # REPLICA-10
+    @property
+    def lacks_first(self) -> bool:
+        """Whether this server leads with ``strict``, and no follower has what was there first."""
+        return self._sync == "strict" and self._is_open and self._most < self._first
+
+    @property
+    def _most(self) -> int:
+        """The last batch that a follower has."""
+        return max((one.batch for one in self._known.values()), default=-1)
 
     @property
     def known(self) -> Sequence[Follower]:

@@ -6,6 +6,7 @@ A term is a number that each promotion raises. Whoever hears of a higher one lea
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -37,6 +38,9 @@ _REDIRECTED: Final = "http"
 
 _OWN_PATHS: Final = ("/api/v1/replica", "/login", "/logout", "/config/check", "/events/try")
 """What a follower answers itself though the method is that of a write."""
+
+_OUTPUT: Final = re.compile("/api/v1/asks/.*/logs")
+"""The output of commands, which only who runs them has."""
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -212,9 +216,8 @@ class Leadership:
 
     def is_elsewhere(self, method: str, path: str) -> bool:
         """Return whether a request is for the leader only, and this server follows it."""
-        return (
-            self._follows is not None and method not in _READS and not path.startswith(_OWN_PATHS)
-        )
+        is_own = method in _READS or path.startswith(_OWN_PATHS)
+        return self._follows is not None and (not is_own or _OUTPUT.fullmatch(path) is not None)
 
     def place(self, path: str, query: str) -> str | None:
         """Return the address of a path at the leader, if a client can be sent there."""

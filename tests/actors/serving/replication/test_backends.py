@@ -167,3 +167,28 @@ def test_jobs_of_a_lower_term_are_taken_over(tmp_path: Path, fake: FakeSlurm) ->
             fake.job(1, job_state="FAILED", exit_code=5 << 8)
             found = decisions_until(other.client, ask="k", kind="released")
     assert ends_of(found, "k") == [("failed", "exit status 5")]
+
+
+def test_who_runs_commands_waits_for_a_follower(tmp_path: Path) -> None:
+    # REPLICA-7, REPLICA-8, REPLICA-10, REPLICA-13
+    sync = ("--sync", "strict", "--sync-timeout", "200ms")
+    run = ("--run", "local", "--trust-local", *sync)
+    with served(tmp_path, "leader", *run, until_ready=False) as one:
+        follows = ("--follow", one.urls[0])
+        with served(tmp_path, "follower", *run, *follows) as other:
+            one.line(r"\bready\b")
+            submit(one.client, APP, job("k", "sleep 600"))
+            decisions_until(one.client, ask="k", kind="bound")
+            level(one, other)
+            logs = other.client.get("/api/v1/asks/a/k/logs")
+            assert logs.status_code == 307
+            assert logs.headers["location"] == f"{one.urls[0]}/api/v1/asks/a/k/logs"
+            one.kill()
+            promote(other)
+            ready = other.client.get("/readyz")
+            assert (ready.status_code, "no follower" in ready.text) == (503, True)
+            again = ("--follow", other.urls[0])
+            with served(tmp_path, "leader", *run, *again) as back:
+                level(other, back)
+                until(lambda: other.client.get("/readyz").status_code == 200)
+                submit(other.client, job("l", "true"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from tests.actors.serving.replication.pairs import (
     decisions,
     enter,
     follower,
+    get,
     leader,
     level,
+    post,
     role,
 )
 from tests.actors.serving.served import Served, until
@@ -64,6 +67,25 @@ def test_a_follower_takes_over_by_itself(tmp_path: Path) -> None:
         with Served(tmp_path, *again, *lease(tmp_path)) as back:
             until(lambda: role(back).get("connected") is True)
             assert role(back)["leader"] == other.urls[0]
+
+
+def test_a_leader_that_was_stopped_while_it_wrote_ends(tmp_path: Path) -> None:
+    # REPLICA-18
+    options = ("--sync", "available", "--sync-timeout", "1s", *lease(tmp_path))
+    with leader(tmp_path, *options) as one, follower(tmp_path, one, *options) as other:
+        enter(one, NODE, APP)
+        level(one, other)
+        other.process.send_signal(signal.SIGSTOP)
+        with ThreadPoolExecutor() as threads:
+            waits = threads.submit(post, one, asks("x", 1))
+            until(lambda: get(one, "/api/v1/replica")["batch"] > 1)
+            stop_outside(one, tmp_path / "lease")
+            other.process.send_signal(signal.SIGCONT)
+            other.line("this server leads with term 2")
+            one.process.send_signal(signal.SIGCONT)
+            assert one.process.wait(60) == 2
+            assert waits.exception() is not None or waits.result().status_code == 503
+        one.kill()
 
 
 def test_a_leader_that_ends_gives_the_lease_back(tmp_path: Path) -> None:
