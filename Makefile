@@ -118,6 +118,11 @@ coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reache
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
 
+# make install-check PYTHON=python3.13; that one is installed for, and $(VENV) builds.
+.PHONY: install-check
+install-check: $(VENV)/.test ## Install Muster for PYTHON in every way, with the lowest and newest dependencies, and run tests
+	@$(PY) -m tests.install.check --python $(PYTHON)
+
 CHECKS := check-style check-format check-mypy check-pyright check-layers check-purity
 
 .PHONY: lint

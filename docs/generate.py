@@ -6,7 +6,7 @@
 Names of files after that leave all others alone.
 
 The state diagrams come from the tables in the core, the pictures of the packages from the imports, and
-the fields of events from the table of operations. In the pages, a block of code below a comment with the name of a file holds that file,
+the fields of events from the table of operations, and the manual page from the commands. In the pages, a block of code below a comment with the name of a file holds that file,
 and what stands below ``$ muster …`` is what the command says, run in ``docs/feeds``; a program
 (``$ python …``) is run in the main folder. The commands of pages that write files (``WRITING``) are
 run one after the other in an empty folder that has ``examples``.
@@ -43,7 +43,7 @@ DOCS = Path(__file__).resolve().parent
 PROJECT = DOCS.parent
 sys.path.insert(0, str(PROJECT))  # A script finds only what stands beside it.
 
-from docs import packages, walk  # noqa: E402 - needs the line above
+from docs import manual, packages, walk  # noqa: E402 - needs the line above
 
 PAGES = (
     PROJECT / "README.md",
@@ -63,6 +63,7 @@ PAGES = (
     DOCS / "reference" / "feeds.md",
     DOCS / "reference" / "metrics.md",
     DOCS / "reference" / "python.md",
+    DOCS / "service" / "production.md",
 )
 WRITING = (
     DOCS / "importing" / "index.md",
@@ -547,6 +548,7 @@ DRAWN: dict[Path, Callable[[], str]] = {
         [state.value for state in GangState], GANG_EDGES
     ),
     DOCS / "_static" / "walk.svg": walk.picture,
+    DOCS / "man" / "muster.1": manual.page,
 }
 """What comes from the tables in the code alone."""
 

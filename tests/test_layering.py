@@ -1,4 +1,4 @@
-"""The core stands alone, and the wheel holds the two packages and nothing else.
+"""The core stands alone, and the wheel holds the two packages and a manual page.
 
 import-linter holds the order of the layers (``make lint``); these tests look at what
 really happens when the core is imported and the wheel is built.
@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from hatchling.build import build_wheel
+
+from muster import __version__
 
 PROJECT = Path(__file__).parent.parent
 PACKAGES = {"muster_core": PROJECT / "core", "muster": PROJECT / "actors"}
@@ -61,12 +63,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(folder / name)
 
 
-def test_wheel_holds_the_two_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+def test_wheel_holds_the_two_packages_and_the_manual_page(wheel: zipfile.ZipFile) -> None:
     files = {name for name in wheel.namelist() if ".dist-info/" not in name}
 
     others = {f"{package}/py.typed" for package in PACKAGES}
     others |= {f"muster/report/_page/page.{kind}" for kind in ("css", "js")}
     others |= {f"muster/figures/{name}.css" for name in ("charts", "colours")}
+    others.add(f"muster_scheduler-{__version__}.data/data/share/man/man1/muster.1")
     for folder in ("templates", "static", "static/vendor"):
         of_page = PROJECT / "actors" / "muster" / "service" / "page" / folder
         others |= {

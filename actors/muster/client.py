@@ -27,7 +27,7 @@ __all__ = ["DEFAULT_SERVER", "Posted", "Server", "ServerError", "at", "follow", 
 try:
     import httpx
 except ModuleNotFoundError as error:
-    _MISSING = "muster.client needs httpx: pip install '.[client]' in a checkout of Muster"
+    _MISSING = "muster.client needs httpx: pip install 'muster-scheduler[client]'"
     raise ModuleNotFoundError(_MISSING, name="httpx") from error
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:9080"

@@ -52,6 +52,49 @@ _COMMANDS: Final = {
 }
 """For each command its module, and its name there."""
 
+_ASKING: Final = (
+    "run",
+    "get",
+    "submit",
+    "why",
+    "logs",
+    "cancel",
+    "drain",
+    "promote",
+    "config",
+    "decisions",
+)
+_EXTRAS: Final = {"serve": "serve", **dict.fromkeys(_ASKING, "client")}
+"""For each command that needs an extra its name in pyproject.toml."""
+
+
+# ACCESS-22
+@final
+class MissingExtraError(click.ClickException):
+    """A package is missing that an extra brings.
+
+    Args:
+        command: The command that needs it.
+        package: The name of the package.
+        extra: The name of the extra.
+    """
+
+    exit_code = UNUSABLE
+
+    def __init__(self, command: str, package: str, extra: str) -> None:
+        super().__init__(
+            f'muster {command} needs the extra "{extra}", since {package} is missing: '
+            f"pip install 'muster-scheduler[{extra}]'"
+        )
+
+
+def _told_of_extra(command: str | None, error: ModuleNotFoundError) -> Exception:
+    """Return what to raise if a module is missing: the same unless an extra of a command has it."""
+    package = (error.name or "").partition(".")[0]
+    if command is None or command not in _EXTRAS or package in {"", "muster", "muster_core"}:
+        return error
+    return MissingExtraError(command, package, _EXTRAS[command])
+
 
 @final
 class CommandGroup(click.Group):
@@ -88,6 +131,8 @@ class CommandGroup(click.Group):
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
             ctx.exit(PIPE_CLOSED)
+        except ModuleNotFoundError as error:
+            raise _told_of_extra(ctx.invoked_subcommand, error) from error
 
 
 _EPILOG: Final = f"""\

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
@@ -161,31 +160,3 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
-
-
-@final
-class MissingPackageError(click.ClickException):
-    """A package is missing that a command needs."""
-
-    exit_code = UNUSABLE
-
-
-# ACCESS-22
-@contextmanager
-def require_extra(extra: str) -> Generator[None]:
-    """Import what an extra installs, or say how to install it.
-
-    Args:
-        extra: The name of the extra.
-
-    Raises:
-        MissingPackageError: If a package is missing.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing in {"", "muster", "muster_core"}:
-            raise
-        told = f"the package {missing} is missing: pip install '.[{extra}]' in a checkout of Muster"
-        raise MissingPackageError(told) from None

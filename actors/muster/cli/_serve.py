@@ -15,7 +15,7 @@ import attrs
 import click
 import trio
 
-from muster.cli._options import UNUSABLE, complain, example, require_extra
+from muster.cli._options import UNUSABLE, complain, example
 from muster.service.access import (
     ABSENT,
     ROLES,
@@ -346,8 +346,8 @@ def command(context: click.Context, /, **values: object) -> None:
     Exit status: 0 when it ended as it was told, 2 if it could not start or go on.
     """
     options = _options(values)
-    with require_extra("serve"):
-        from muster.service.startup_checks import problems_of  # noqa: PLC0415 - of the extra
+    from muster.service.startup_checks import problems_of  # noqa: PLC0415 - of the extra
+
     problems = problems_of(options)
     if problems:
         for problem in problems:
@@ -382,9 +382,8 @@ def _options(values: Mapping[str, Any]) -> ServeOptions:
 
 def _run(options: ServeOptions) -> bool:
     """Run the service; return whether it has ended as it was told."""
-    with require_extra("serve"):
-        from muster.service.process import Signals  # noqa: PLC0415 - of the extra
-        from muster.service.serve import serve  # noqa: PLC0415 - of the extra
+    from muster.service.process import Signals  # noqa: PLC0415 - of the extra
+    from muster.service.serve import serve  # noqa: PLC0415 - of the extra
 
     with Signals() as signals:
 

@@ -20,7 +20,7 @@ import attrs
 import click
 from typing_extensions import override
 
-from muster.cli._options import DIFFERENT, UNUSABLE, complain, require_extra
+from muster.cli._options import DIFFERENT, UNUSABLE, complain
 from muster.cli._output import list_of, map_of
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class ServerAddress:
     @contextmanager
     def open(self) -> Generator[Server]:
         """Open the connection for the time of a block."""
-        with require_extra("client"):
-            from muster.client import open_server  # noqa: PLC0415 - other commands need no httpx
+        from muster.client import open_server  # noqa: PLC0415 - other commands need no httpx
+
         with open_server(self.url, token=self.token, authority=self.authority) as server:
             yield server
 
@@ -273,8 +273,10 @@ class NameCompletion:
 
 # CLIENT-6
 def _names(context: click.Context, kind: str, typed: str) -> list[str]:
-    from muster.client import ServerError, open_server  # noqa: PLC0415 - needs httpx
-
+    try:
+        from muster.client import ServerError, open_server  # noqa: PLC0415 - needs httpx
+    except ModuleNotFoundError:  # without the extra there is nothing to complete with
+        return []
     url = context.params.get("server") or os.environ.get("MUSTER_SERVER") or DEFAULT_SERVER
     token = os.environ.get("MUSTER_TOKEN") or None
     try:

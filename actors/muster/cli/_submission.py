@@ -32,7 +32,6 @@ from muster.cli._options import (
     format_option,
     print_json,
     printable,
-    require_extra,
 )
 from muster.cli._server import (
     SUBMIT_RETRIES,
@@ -106,8 +105,7 @@ def submit_job(
     if follows and not waits:
         msg = "--no-wait and --follow exclude each other"
         raise click.UsageError(msg)
-    with require_extra("client"):
-        from muster.cli import _job_wait  # noqa: PLC0415 - needs httpx
+    from muster.cli import _job_wait  # noqa: PLC0415 - needs httpx
 
     # A job that is waited for ends with statuses of its own.
     with exit_on_server_error(_job_wait.NOT_LET_IN if waits else None), address.open() as server:
