@@ -33,7 +33,7 @@ printf '[Service]\nUser=\nStandardError=append:/run/muster.log\n' >/run/manager/
 
 /lib/systemd/systemd --user --unit=basic.target --log-target=console >/run/systemd.log 2>&1 &
 tries() {
-	for _ in {1..30}; do
+	for _ in {1..300}; do
 		"$@" >/run/said 2>&1 && return
 		sleep 0.2
 	done

@@ -49,7 +49,7 @@ def can_start() -> bool:
 @pytest.mark.skipif(not can_start(), reason="systemd, or root who may make namespaces, is missing")
 def test_systemd_starts_reloads_and_stops_the_service() -> None:
     where = (str(PROJECT), sys.base_prefix, sysconfig.get_path("purelib"))
-    done = run(*NAMESPACES, "bash", str(SCRIPT), *where, timeout=120)
+    done = run(*NAMESPACES, "bash", str(SCRIPT), *where, timeout=300)
 
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "root.batch" in done.stdout

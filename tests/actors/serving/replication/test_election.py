@@ -6,7 +6,10 @@ import signal
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import count
 from pathlib import Path
+
+import httpx
 
 from tests.actors.serving.replication.pairs import (
     APP,
@@ -18,7 +21,6 @@ from tests.actors.serving.replication.pairs import (
     get,
     leader,
     level,
-    post,
     role,
 )
 from tests.actors.serving.served import Served, until
@@ -75,17 +77,32 @@ def test_a_leader_that_was_stopped_while_it_wrote_ends(tmp_path: Path) -> None:
     with leader(tmp_path, *options) as one, follower(tmp_path, one, *options) as other:
         enter(one, NODE, APP)
         level(one, other)
-        other.process.send_signal(signal.SIGSTOP)
         with ThreadPoolExecutor() as threads:
-            waits = threads.submit(post, one, asks("x", 1))
-            until(lambda: get(one, "/api/v1/replica")["batch"] > 1)
+            callers = [threads.submit(call_until_refused, one, name) for name in "abcd"]
+            until(lambda: get(one, "/api/v1/replica")["batch"] > 50)
             stop_outside(one, tmp_path / "lease")
-            other.process.send_signal(signal.SIGCONT)
             other.line("this server leads with term 2")
             one.process.send_signal(signal.SIGCONT)
             assert one.process.wait(60) == 2
-            assert waits.exception() is not None or waits.result().status_code == 503
+            answered = {ask for caller in callers for ask in caller.result()}
         one.kill()
+        kept = get(other, "/api/v1/asks?limit=1000")["items"]
+        assert answered <= {ask["ask"] for ask in kept}
+
+
+def call_until_refused(served: Served, name: str) -> list[str]:
+    """Let asks in, one after the other, while they are answered; return these."""
+    answered: list[str] = []
+    with Served.client_of(served.urls[0]) as client:
+        for number in count():
+            ask = asks(f"{name}{number}", 1)
+            try:
+                if client.post("/api/v1/events", json=[ask]).status_code != 200:
+                    break
+            except httpx.TransportError:
+                break
+            answered.append(f"{name}{number}-0")
+    return answered
 
 
 def test_a_leader_that_ends_gives_the_lease_back(tmp_path: Path) -> None:
