@@ -424,7 +424,7 @@ def token_command() -> None:
     "--role",
     type=click.Choice([*ROLES]),
     required=True,
-    help="What its holder may do: read, submit as a user, or everything.",
+    help="What its holder may do: read, submit as a user, follow this server, or everything.",
 )
 @click.option("--user", metavar="USER", help="The user as whom a submitter submits.")
 @click.option(

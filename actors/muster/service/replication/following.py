@@ -389,7 +389,7 @@ class Following:
             self._note_cut(_cut_in(error))
 
     def _note_cut(self, error: Exception) -> None:
-        told = f"{self._address.url}: {str(error) or type(error).__name__}"
+        told = f"{self._address.url}: {_words_of(error)}"
         if self._is_connected or told != self._problem:
             _LOG.warning("the leader is not followed: %s", told, extra=_CHANGE)
         self._is_connected, self._problem = False, told
@@ -584,6 +584,12 @@ def _check_status(response: httpx.Response) -> None:
         detail = response.text[:200]
     told = f"{response.status_code} {detail}"
     raise httpx.HTTPStatusError(told, request=response.request, response=response)
+
+
+def _words_of(error: BaseException) -> str:
+    """Return what an error says; one without words has them from what it was raised for."""
+    below = error.__cause__ or error.__context__
+    return str(error) or (type(error).__name__ if below is None else _words_of(below))
 
 
 def _cut_in(error: Exception) -> Exception:

@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 import pytest
+import trustme
 
 from muster.store import StateReader
 from muster.store._msgpack import decode_decisions, encode_decisions
@@ -148,6 +149,25 @@ def test_it_needs_a_role(tmp_path: Path) -> None:
         more = ("--token-file", str(tmp_path / "viewer"), "--state", str(tmp_path / "other"))
         with pytest.raises(AssertionError, match="403 this needs the role replica"):
             follower(tmp_path, one, *more)
+
+
+def test_it_follows_over_tls(tmp_path: Path) -> None:
+    # REPLICA-1, REPLICA-4
+    authority = trustme.CA()
+    mine = authority.issue_cert("127.0.0.1")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    mine.private_key_and_cert_chain_pem.write_to_path(tmp_path / "own.pem")
+    tls = (f"--tls-cert={tmp_path / 'own.pem'}", f"--tls-key={tmp_path / 'own.pem'}")
+    with Served(
+        tmp_path, "--state", str(tmp_path / "leader"), *tls, verify=str(tmp_path / "ca.pem")
+    ) as one:
+        enter(one, NODE, APP)
+        follows = ("--state", str(tmp_path / "follower"), "--follow", one.urls[0])
+        trusts = {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
+        with Served(tmp_path, *follows, environment=trusts) as other:
+            level(one, other)
+        with Served(tmp_path, *follows, until_ready=False) as other:
+            other.line(f"the leader is not followed: {one.urls[0]}: .*certificate verify failed")
 
 
 def test_a_difference_ends_it(tmp_path: Path) -> None:
