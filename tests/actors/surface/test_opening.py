@@ -62,4 +62,4 @@ def test_a_package_that_is_missing() -> None:
     told = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
-    assert "muster.client needs httpx: pip install '.[client]'" in told.stderr
+    assert "muster.client needs httpx: pip install 'muster-scheduler[client]'" in told.stderr
