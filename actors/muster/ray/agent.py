@@ -114,7 +114,7 @@ class Ray:
         keys = importlib.import_module("ray.experimental.internal_kv")
         own = f"{self._ray.get_runtime_context().namespace}/{scheduler}/"
         keys._internal_kv_put(f"{own}{term}", "", namespace=_TERMS)  # noqa: SLF001 - no other way
-        found: list[bytes] = keys._internal_kv_list(own, namespace=_TERMS)  # noqa: SLF001
+        found: list[bytes] = keys._internal_kv_list(own, namespace=_TERMS)  # noqa: SLF001 - as above
         return max(int(key.rpartition(b"/")[2]) for key in found)
 
     # Nodes
