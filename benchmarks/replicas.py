@@ -88,8 +88,10 @@ def _following(scale: float) -> list[Figure]:
     firsts, others = count(), count()
     with _alone() as single:
         alone.extend(_bulk(single, firsts, size) for _ in range(ROUNDS))
-    with _pair() as (leader, _):
+    work: list[float] = []
+    with _pair() as (leader, follower):
         for _ in range(ROUNDS):
+            before = follower.processor_s()
             began = time.perf_counter()
             followed.append(_bulk(leader, others, size))
             done = time.perf_counter()
@@ -97,10 +99,16 @@ def _following(scale: float) -> list[Figure]:
             level = time.perf_counter()
             lags.append(level - done)
             rates.append((done - began) / (level - began))
+            work.append((follower.processor_s() - before) / (2 * size))
     cost = median(followed) / median(alone)
     each = f"{median(alone) * 1e6:.1f} µs of the processor for an event alone"
+    share = median(work) / median(followed)
+    kept_up = f"with its own core it keeps level up to {1 / share:.0%} of the leader's rate"
     return [
         Figure("replicas", "processor of a leader that is followed", cost, "×", 1.05, note=each),
+        Figure(
+            "replicas", "processor of a follower, of its leader's", share, "×", 1.0, note=kept_up
+        ),
         Figure(
             "replicas",
             "a follower is level after bulk: longest",

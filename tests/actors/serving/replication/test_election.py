@@ -10,7 +10,15 @@ from itertools import count
 from pathlib import Path
 
 import httpx
+import pytest
+import trio
+import trio.testing
 
+from muster.service.replication.election import Election, LeaseLostError
+from muster.service.replication.followers import Followers
+from muster.service.replication.leadership import Leadership
+from muster.store._copies import BatchGroup
+from muster.store._rows import row_of
 from tests.actors.serving.replication.pairs import (
     APP,
     NODE,
@@ -71,10 +79,15 @@ def test_a_follower_takes_over_by_itself(tmp_path: Path) -> None:
             assert role(back)["leader"] == other.urls[0]
 
 
-def test_a_leader_that_was_stopped_while_it_wrote_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sync", ["available", "strict"])
+def test_a_leader_that_was_stopped_while_it_wrote_ends(tmp_path: Path, sync: str) -> None:
     # REPLICA-18
-    options = ("--sync", "available", "--sync-timeout", "1s", *lease(tmp_path))
-    with leader(tmp_path, *options) as one, follower(tmp_path, one, *options) as other:
+    options = ("--sync", sync, "--sync-timeout", "1s", *lease(tmp_path))
+    with (
+        leader(tmp_path, *options, until_ready=False) as one,
+        follower(tmp_path, one, *options) as other,
+    ):
+        one.line(r"\bready\b")
         enter(one, NODE, APP)
         level(one, other)
         with ThreadPoolExecutor() as threads:
@@ -88,6 +101,32 @@ def test_a_leader_that_was_stopped_while_it_wrote_ends(tmp_path: Path) -> None:
         one.kill()
         kept = get(other, "/api/v1/asks?limit=1000")["items"]
         assert answered <= {ask["ask"] for ask in kept}
+
+
+@pytest.mark.parametrize("is_acknowledged", [True, False])
+async def test_what_was_written_before_the_lease_was_lost_is_not_announced(
+    tmp_path: Path, mock_clock: trio.testing.MockClock, is_acknowledged: bool
+) -> None:
+    # REPLICA-18: the process stands still for longer than it may hold the lease.
+    group = BatchGroup((row_of(2, 0, (), (), 0),), (), b"")
+    followers = Followers("available", 5.0)
+    leadership = Leadership(followers, None)
+
+    async def stand_still() -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(20.0)
+        if is_acknowledged:
+            followers.acknowledge("other", 2)
+
+    async with Election.of(f"file:{tmp_path / 'lease'}", leadership, tmp_path) as election:
+        await election.begin(None)
+        followers.check_lead = election.check
+        followers.begin(1)
+        with followers.reading("other", "", "1", 1):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(stand_still)
+                with pytest.raises(LeaseLostError):
+                    await followers.written(group)
 
 
 def call_until_refused(served: Served, name: str) -> list[str]:
