@@ -41,6 +41,23 @@ def test_anybody_can_use_it(
             shown.check_width()
 
 
+def test_the_first_screen_says_why_asks_wait(browser: Browser, filled: Served) -> None:
+    # PAGE-14
+    with window(browser, filled.urls[0], size=(1280, 800)) as shown:
+        shown.open("/")
+        reasons = shown.page.get_by_role("region", name="Why asks are not running")
+        shown.page.locator(".drawn canvas").first.wait_for()
+        for one in (reasons.get_by_role("heading"), reasons.get_by_role("row").nth(1)):
+            box = one.bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= 800
+        tiles = [tile.bounding_box() for tile in shown.page.locator(".tile").all()]
+        right = max(tile["x"] + tile["width"] for tile in tiles if tile)
+        last = tiles[-1]
+        assert last is not None
+        assert abs(last["x"] + last["width"] - right) < 1  # No row has a gap at its end.
+
+
 def test_figures_are_drawn_anew_and_read_as_tables(browser: Browser, filled: Served) -> None:
     # PAGE-17
     with window(browser, filled.urls[0]) as shown:

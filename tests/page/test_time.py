@@ -55,10 +55,8 @@ def test_one_goes_to_the_past_and_back(
     with window(browser, url, size=size, is_dark=is_dark) as shown:
         page = shown.page
         shown.open("/queues")
-        fold = page.get_by_role("button", name="Look at the past")
-        if width < 600:
-            assert not page.get_by_role("slider").is_visible()
-            fold.click()
+        assert not page.get_by_role("slider").is_visible()
+        page.get_by_text("Look at the past").click()
         slider = page.get_by_role("slider", name="Moment in the kept history")
         slider.focus()
         assert slider.get_attribute("aria-valuetext") == "now"
@@ -81,6 +79,7 @@ def test_one_steps_from_batch_to_batch(browser: Browser, program: Program) -> No
     with window(browser, program.served.urls[0]) as shown:
         page = shown.page
         shown.open("/time")
+        page.get_by_text("Look at the past").click()
         for number in (3, 2):
             page.get_by_role("button", name="◀ previous change").click()
             # The page before says of what moment it is, too, until this one is there.
@@ -139,6 +138,7 @@ def test_now_goes_on_in_the_bar_of_time(browser: Browser, program: Program) -> N
         page = shown.page
         page.clock.install()
         shown.open("/queues")
+        page.get_by_text("Look at the past").click()
         moment = page.get_by_label("UTC", exact=True)
         loaded = datetime.fromisoformat(moment.input_value())
         page.clock.run_for(90_000)

@@ -88,17 +88,15 @@
     if (event.submitter) remember(event.submitter);
     wait();
   });
-  fold.addEventListener("click", () => {
-    const isOpen = section.classList.toggle("is-open");
-    fold.setAttribute("aria-expanded", String(isOpen));
-  });
   // A page that comes back from the cache of the browser waits for nothing.
   addEventListener("pageshow", (event) => event.persisted && location.reload());
 
   try {
     const last = sessionStorage.getItem(FOCUS);
     sessionStorage.removeItem(FOCUS);
-    if (last !== null) (document.getElementById(last) ?? form.querySelector(last))?.focus();
+    const used = last === null ? null : (document.getElementById(last) ?? form.querySelector(last));
+    if (form.contains(used)) fold.open = true;
+    used?.focus();
   } catch {
     // Likewise.
   }
