@@ -318,8 +318,20 @@ class Server:
         except httpx.TimeoutException as error:
             raise ServerError(f"{self.url}: no answer in time") from error
         except httpx.TransportError as error:
-            told = f"{self.url}: cannot be reached: {str(error) or type(error).__name__}"
-            raise ServerError(f"{told}: is `muster serve` running there?") from error
+            raise ServerError(self._unreachable(error)) from error
+
+    def _unreachable(self, error: httpx.TransportError) -> str:
+        asked, told = error.request.url, str(error) or type(error).__name__
+        if asked.netloc != self.client.base_url.netloc:
+            leader = f"{asked.scheme}://{asked.netloc.decode()}"
+            told = f"{self.url}: follows {leader}, which cannot be reached: {told}"
+            return f"{told}: if that server is gone for good, `muster promote` lets this one lead"
+        told = f"{self.url}: cannot be reached: {told}"
+        if "WRONG_VERSION_NUMBER" in told:
+            return f"{told}: does it speak plain HTTP, so that its address begins with http://?"
+        if isinstance(error, httpx.RemoteProtocolError) and asked.scheme == "http":
+            return f"{told}: does it speak HTTPS, so that its address begins with https://?"
+        return f"{told}: is `muster serve` running there?"
 
 
 def at(*parts: str) -> str:

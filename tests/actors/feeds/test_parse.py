@@ -248,6 +248,41 @@ def test_what_is_refused_and_why(text: str, message: str) -> None:
 
 
 # FEED-80
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"op": "add_app", "app": 5, "queue": "root.q"},
+        {"op": "add_app", "app": "a", "queue": 5},
+        {"op": "add_app", "app": "a", "queue": "q", "user": 5},
+        {"op": "add_app", "app": "a", "queue": "q", "groups": [5]},
+        {"op": "add_node", "node": 5, "capacity": {"vcore": 1}},
+        {"op": "release", "app": "a", "ask": 5},
+        {"op": "release", "app": "a", "ask": "x", "message": 5},
+        {"op": "bind_failed", "app": "a", "ask": "x", "message": 5},
+        {"op": "add_ask", "app": "a", "ask": "x", "resources": {"pods": 1}, "command": 5},
+        {"op": "add_ask", "app": "a", "ask": "x", "resources": {"pods": 1}, "command": ["a", 5]},
+        {"op": "add_ask", "app": "a", "ask": "x", "resources": {"pods": 1}, "workdir": 5},
+        {"op": "set_usage", "queue": "root.q", "user": 5, "usage": {"vcore": 1}},
+    ],
+    ids=str,
+)
+def test_a_whole_number_is_a_text(event: dict[str, object]) -> None:
+    # FEED-5
+    line = json.dumps(event)
+
+    def read(text: str, encoding: Encoding) -> Content:
+        [item] = items(line.replace("5", text), encoding)
+        return item.content
+
+    for encoding in (Encoding.JSON_LINES, Encoding.YAML):
+        assert read("5", encoding) == read('"5"', encoding)
+    for other in ("5.5", "true"):
+        refused = read(other, Encoding.JSON_LINES)
+        assert isinstance(refused, Refused)
+        assert f"{other} is not a text: put it in quotes" in refused.message
+        assert read(other, Encoding.YAML) == read(f'"{other}"', Encoding.YAML)
+
+
 @pytest.mark.parametrize("name", ["time", "estimated", "Estimate"])
 def test_a_time_of_an_ask_may_mean_its_estimate(name: str) -> None:
     told = refusal(f"{{{ASK}, resources: {{pods: 1}}, {name}: 90m}}")

@@ -19,6 +19,7 @@ from muster.service.backends.local import LocalOptions
 from muster.service.options import ServeOptions
 from muster.service.server.addresses import Address, ListenError
 from muster.service.startup_checks import problems_of
+from tests.actors.cli.helpers import run
 from tests.actors.serving.served import PATIENCE_S, Raw, Served
 
 
@@ -206,6 +207,17 @@ def test_plain_http_where_tls_is_spoken(secure: Served) -> None:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", "")
         assert b"200" not in raw.rest()
     assert secure.client.get("/healthz").status_code == 200
+
+
+def test_a_command_is_told_which_of_http_and_https_is_wrong(secure: Served, named: Served) -> None:
+    # CLIENT-2
+    for url, wrong, scheme in (
+        (secure.urls[0], "http://", "https://"),
+        (named.urls[0], "https://", "http://"),
+    ):
+        result = run("get", "nodes", "--server", wrong + url.partition("://")[2])
+        assert result.exit_code == 2
+        assert f"so that its address begins with {scheme}?" in result.stderr
 
 
 def test_a_handshake_that_takes_too_long(secure: Served) -> None:

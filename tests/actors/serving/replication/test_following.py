@@ -119,6 +119,20 @@ def test_a_client_is_sent_on(tmp_path: Path) -> None:
         assert [app["app"] for app in it.get("apps")["items"]] == ["b"]
 
 
+def test_a_client_is_told_that_the_leader_is_gone(tmp_path: Path) -> None:
+    # REPLICA-8, CLIENT-2
+    from muster.client import ServerError, open_server  # noqa: PLC0415 - as a program does
+
+    with leader(tmp_path) as one, follower(tmp_path, one) as other:
+        level(one, other)
+        one.kill()
+        with open_server(other.urls[0]) as it, pytest.raises(ServerError) as told:
+            it.response("POST", "events", content=b"[]")
+    assert str(told.value).startswith(
+        f"{other.urls[0]}: follows {one.urls[0]}, which cannot be reached: "
+    )
+
+
 def test_a_cut_connection_goes_on(tmp_path: Path) -> None:
     # REPLICA-4
     with leader(tmp_path) as one, follower(tmp_path, one) as other:
