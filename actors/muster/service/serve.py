@@ -338,7 +338,7 @@ class _ServiceRun:
                 mirror=self.followers,
                 follows=follows,
             ) as parts,
-            trio.open_nursery() as self.followers.nursery,
+            self.followers.running(),
         ):
             statistics = parts.statistics()
             self.broadcast.tail.begin(statistics.batches, statistics.decisions)
@@ -355,7 +355,6 @@ class _ServiceRun:
                 nullcontext() if leads_now is None else leads_now.running(service, self.urls[0]),
             ):
                 await self._work(service, binder if isinstance(binder, LateBackend) else None)
-            self.followers.nursery.cancel_scope.cancel()
 
     # REPLICA-2
     async def _prepare(self, follow: str | None) -> None:

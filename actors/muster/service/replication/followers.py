@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar, final
 
@@ -18,6 +18,7 @@ import attrs
 import outcome
 import trio
 
+from muster._errors import ClosedSchedulerError
 from muster.service.options import Sync
 from muster.service.payloads import Problem
 from muster.store._copies import BatchGroup
@@ -105,8 +106,8 @@ class Followers:
         self.differences = 0
         self.is_held = self.is_alone = self.is_over = False
         self.check_lead: Callable[[], None] = lambda: None
-        #: Runs calls that may be held back; it lasts as long as the service.
-        self.nursery: trio.Nursery
+        #: Runs calls that may be held back, while the scheduler runs.
+        self._nursery: trio.Nursery | None = None
         self._is_open = False
         #: The last batch when this server began to lead.
         self._first = 0
@@ -117,6 +118,17 @@ class Followers:
         self._acknowledged = trio.Event()
         #: Set while nothing is answered; renewed whenever that begins anew.
         self._held = trio.Event()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Run calls that may be held back for the time of a block."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                yield
+            finally:
+                self._nursery = None
+                nursery.cancel_scope.cancel()
 
     def begin(self, last: int) -> None:
         """Take note of the last batch that is on disk, and wait for followers from now on."""
@@ -238,8 +250,10 @@ class Followers:
         Raises:
             Problem: 503 if it is held back.
             MusterError: What the call raises.
+            ClosedSchedulerError: If the scheduler is closed before it answers.
         """
-        if self._sync != "strict" or _goes_on.get():
+        nursery = self._nursery
+        if self._sync != "strict" or _goes_on.get() or nursery is None:
             return await call()
         found: list[outcome.Outcome[T]] = []
         held = self._held
@@ -250,14 +264,18 @@ class Followers:
                 found.append(outcome.Value(await call()))
             except Exception as error:  # noqa: BLE001 - raised below
                 found.append(outcome.Error(error))
-            scope.cancel()
+            finally:
+                scope.cancel()
 
         with trio.CancelScope() as scope:
-            self.nursery.start_soon(run)
+            nursery.start_soon(run)
             await held.wait()
         if found:
             return found[0].unwrap()
-        raise held_problem()
+        if held.is_set():
+            raise held_problem()
+        msg = "the scheduler was closed before it answered"
+        raise ClosedSchedulerError(msg)
 
     @contextmanager
     def reading(self, name: str, url: str, version: str, batch: int) -> Generator[Follower]:

@@ -9,6 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
+import pytest
+import trio
+import trio.testing
+
+from muster import ClosedSchedulerError
+from muster.service.replication.followers import Followers
 from tests.actors.serving.replication.pairs import (
     APP,
     NODE,
@@ -198,3 +204,39 @@ def test_a_follower_of_a_strict_pair_leads_alone_at_first(tmp_path: Path) -> Non
             level(other, back)
             enter(other, asks("x", 1))
             assert decisions(back)[-1:] == decisions(other)[-1:]
+
+
+async def test_calls_under_way_are_answered_at_the_end() -> None:
+    # REPLICA-10: whoever is held back hears that the scheduler is closed, and nobody waits on.
+    followers = Followers("strict", 5.0)
+    answers: list[str] = []
+
+    async def ask() -> None:
+        try:
+            answers.append(await followers.unless_held(answer))
+        except ClosedSchedulerError as error:
+            answers.append(str(error))
+
+    async def answer() -> str:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery, followers.running():
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+    assert answers == ["the scheduler was closed before it answered"]
+
+
+async def test_calls_that_come_at_the_end_are_made() -> None:
+    # REPLICA-10: what they ask says then that it is closed.
+    followers = Followers("strict", 5.0)
+
+    async def refuse() -> None:
+        msg = "the scheduler is closed"
+        raise ClosedSchedulerError(msg)
+
+    async with followers.running():
+        pass
+    with pytest.raises(ClosedSchedulerError, match="the scheduler is closed"):
+        await followers.unless_held(refuse)
