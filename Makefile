@@ -244,9 +244,8 @@ pure: ## Remove the compiled modules
 	rm -f $(VENV)/.compiled
 
 .PHONY: docs
-docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
-	@$(PY) -m sphinx -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
-	@echo "Built docs/_build/html/index.html"
+docs: $(VENV)/.docs ## Build the documentation of this version into docs/_build/html/VERSION
+	@$(PY) docs/versions.py
 
 .PHONY: clean
 clean: pure ## Remove everything that make installed or built

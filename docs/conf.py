@@ -22,12 +22,17 @@ extensions: Final = [
     "sphinxcontrib_trio",
     "docs.spec_extension",
 ]
-exclude_patterns: Final = ["_build"]
+exclude_patterns: Final = ["_build", "_templates"]
 source_suffix: Final = {".md": "markdown"}
 
 html_theme: Final = "furo"
 html_title: Final = f"Muster {__version__}"
 html_static_path: Final = ["_static"]
+templates_path: Final = ["_templates"]
+_SIDEBAR: Final = ("brand", "search", "scroll-start", "navigation")
+html_sidebars: Final = {
+    "**": [*(f"sidebar/{one}.html" for one in _SIDEBAR), "versions.html", "sidebar/scroll-end.html"]
+}
 
 myst_enable_extensions: Final = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors: Final = 4

@@ -19,6 +19,7 @@ import muster
 from docs import packages, walk
 from docs.generate import FILES, SPEED, text_of
 from docs.packages import PLANS, Plan
+from docs.versions import list_versions
 from muster._pure import is_compiled
 from muster.feeds import OPS, read_feed
 from muster.feeds._annotations import MEMBER_KEYS
@@ -333,3 +334,23 @@ def test_arrows_that_a_longer_way_replaces_are_left_out() -> None:
         "b": {"c"},
         "c": set(),
     }
+
+
+@pytest.mark.parametrize(
+    ("versions", "named", "first"),
+    [
+        (["1.0.0rc1"], ["1.0.0rc1"], "1.0.0rc1"),
+        (["1.9.0", "1.10.0", "2.0.0rc1"], ["2.0.0rc1", "1.10.0", "1.9.0"], "1.10.0"),
+    ],
+)
+def test_the_site_lists_the_versions_that_are_there(
+    tmp_path: Path, versions: list[str], named: list[str], first: str
+) -> None:
+    for name in [*versions, "_static"]:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").touch()
+    (tmp_path / "3.0.0").mkdir()  # It was not built to its end.
+    list_versions(tmp_path)
+    listed = (tmp_path / "versions.js").read_text(encoding="utf-8")
+    assert re.findall(r'"([^"]+)"', listed) == named
+    assert f"url={first}/index.html" in (tmp_path / "index.html").read_text(encoding="utf-8")
