@@ -12,30 +12,28 @@ import sys
 
 import click
 
+from muster.store._rows import FORMAT
 from tests.compatibility.decisions import FORMATS
-from tests.compatibility.promised import FORMAT, HERE, compare
+from tests.compatibility.promised import HERE, compare, write
 from tests.compatibility.store import make
 
 
 @click.command()
-@click.option("--write", is_flag=True, help="Write what is new, unless something is broken.")
+@click.option("--write", "writes", is_flag=True, help="Write what is new if nothing is broken.")
 @click.option("--breaks", is_flag=True, help="With --write: also write what is broken.")
 @click.argument("feeds", nargs=-1)
-def main(feeds: tuple[str, ...], write: bool, breaks: bool) -> None:
+def main(feeds: tuple[str, ...], writes: bool, breaks: bool) -> None:
     """Compare all that is promised; FEEDS are feeds whose decisions are to be promised, too."""
-    if write and not (FORMATS / f"{FORMAT}.db.gz").exists():
+    if writes and not (FORMATS / f"{FORMAT}.db.gz").exists():
         make()
     wrong, new, texts = compare(feeds)
     for line in new:
         click.echo(f"new     {line}")
     for line in wrong:
         click.echo(f"BROKEN  {line}")
-    if write and (breaks or not wrong):
-        HERE.mkdir(exist_ok=True)
-        for name, text in texts.items():
-            (HERE / f"{name}.txt").write_text(text, encoding="utf-8")
+    is_written = writes and write(HERE, wrong, texts, breaks=breaks)
     click.echo(f"{len(wrong):,} promises are broken, and {len(new):,} facts are new")
-    sys.exit(1 if wrong and not (write and breaks) else 0)
+    sys.exit(1 if wrong and not is_written else 0)
 
 
 if __name__ == "__main__":

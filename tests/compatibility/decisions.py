@@ -19,9 +19,10 @@ from typing import Any, Final
 import trio
 
 import muster
+from examples.philly.demo import EXPERIMENTS
 from tests.actors.state_directories import HandClock
 from tests.same.interface import PROJECT, run
-from tests.same.replays import EXPERIMENTS, philly_feed
+from tests.same.replays import philly_feed
 
 EVERY: Final = 1_000
 """How many decisions of a trace have a digest."""
@@ -57,7 +58,9 @@ def lines(decisions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if one["at"] != at:
             at = one["at"]
             yield f"@{at}"
-        more = [f"{_SHORT.get(key, f'{key}=')}{plain(one[key])}" for key in one if key not in _NOT_TOLD]
+        more = [
+            f"{_SHORT.get(key, f'{key}=')}{plain(one[key])}" for key in one if key not in _NOT_TOLD
+        ]
         yield " ".join([one["kind"], *more])
 
 

@@ -30,8 +30,8 @@ class Facts:
         demands: What has to be given: of what, and what.
     """
 
-    promises: dict[str, str] = attrs.field(factory=dict)
-    demands: set[tuple[str, str]] = attrs.field(factory=set)
+    promises: dict[str, str] = attrs.field(factory=dict[str, str])
+    demands: set[tuple[str, str]] = attrs.field(factory=set[tuple[str, str]])
 
     def promise(self, key: str, value: object = "") -> None:
         """Add a promise; what stands there twice has to be the same."""
@@ -111,6 +111,8 @@ def broken(kept: Facts, now: Facts) -> Iterator[str]:
 
 def is_kept(value: str, now: str) -> bool:
     """Return whether nothing comes that did not come before."""
+    if now.startswith(f"{value}, else "):  # an argument that need not be given any more
+        return True
     return value == now or {*value.split(ALTERNATIVELY)} > {*now.split(ALTERNATIVELY)}
 
 
@@ -118,4 +120,6 @@ def added(kept: Facts, now: Facts) -> list[str]:
     """Return the lines that are not kept yet, and those that are not needed any more."""
     before, after = kept.lines(), now.lines()
     lines = [line for line in after if line not in before]
-    return lines + [f"{owner} needs {what}, no longer" for owner, what in kept.demands - now.demands]
+    return lines + [
+        f"{owner} needs {what}, no longer" for owner, what in kept.demands - now.demands
+    ]

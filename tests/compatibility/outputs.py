@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from muster.store._rows import FORMAT
 from tests.compatibility.decisions import of_store
 from tests.compatibility.facts import ALTERNATIVELY, Facts, Surface
 from tests.same.interface import DOCS, PROJECT, Run, run
 
+Json = dict[str, Any]
+
+PHILLY: Final = "examples/philly"
 SLURM: Final = "examples/slurm/cluster"
 RUNS: Final = (
     *("replay first.yaml", "replay refused.yaml", "replay nobody.yaml", "replay --nonsense"),
@@ -31,8 +34,7 @@ RUNS: Final = (
     "import swf examples/swf/week.swf --make-config new.yaml -o swf.jsonl",
     f"import slurm {SLURM}/sacct.txt --nodes {SLURM}/nodes.txt --make-config new.yaml -o s.jsonl",
     "import kubernetes examples/kubernetes/cluster.yaml --make-config new.yaml -o k8s.jsonl",
-    "import csv examples/philly/jobs-2869ce.csv --mapping examples/philly/philly.yaml"
-    " --nodes 16x,nvidia.com/gpu=8 --config examples/philly/fifo.yaml -o csv.jsonl",
+    f"import csv {PHILLY}/jobs-2869ce.csv --mapping {PHILLY}/philly.yaml --nodes 16x,gpu=8 -o csv.jsonl",
     "import csv nobody.csv -o csv.jsonl",
     *("token new ann --role reader", "token new bob --role nobody"),
 )
@@ -82,12 +84,11 @@ def shape(value: Any, key: str = "") -> Iterator[tuple[str, str]]:  # noqa: ANN4
     """Yield each place in a JSON value, with the type of what is there."""
     match value:
         case dict():
-            values: Mapping[str, Any] = value
             by_name = key.rpartition(".")[2] in BY_NAME
-            for name, below in values.items():
+            for name, below in cast("Json", value).items():
                 yield from shape(below, f"{key}.{'*' if by_name else name}")
         case list():
-            for one in value:
+            for one in cast("Sequence[Any]", value):
                 yield from shape(one, f"{key}[]")
         case bool():
             yield key, "boolean"

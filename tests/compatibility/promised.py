@@ -91,3 +91,13 @@ def compare(feeds: Sequence[str]) -> tuple[list[str], list[str], dict[str, str]]
                 wrong.append(f"{name}: {one}: {told}")
         texts[name] = decisions.text_of(now_logs)
     return wrong, new, texts
+
+
+def write(folder: Path, wrong: Sequence[str], texts: Mapping[str, str], *, breaks: bool) -> bool:
+    """Write the files, unless something is broken and that is not wanted; return whether it did."""
+    if wrong and not breaks:
+        return False
+    folder.mkdir(exist_ok=True)
+    for name, content in texts.items():
+        (folder / f"{name}.txt").write_text(content, encoding="utf-8")
+    return True

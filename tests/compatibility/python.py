@@ -81,6 +81,18 @@ def tell(
         tell_call(facts, name, value)
         return
     facts.promise(name, "class")
+    tell_class(facts, name, value, only, is_made=is_made)
+
+
+def tell_class(
+    facts: Facts,
+    name: str,
+    value: Any,  # noqa: ANN401 - any class
+    only: Set[str] | None,
+    *,
+    is_made: bool,
+) -> None:
+    """Add facts about what a class is, how it is made, and its members."""
     for base in value.__mro__[1:]:
         if issubclass(value, Exception) and base.__name__ in {*_OF_ERRORS, *muster.__all__}:
             facts.promise(f"{name} is a {base.__name__}")
@@ -90,6 +102,11 @@ def tell(
         return
     if is_made and not issubclass(value, Enum) and not getattr(value, "_is_protocol", False):
         tell_arguments(facts, name, value, 0)
+    tell_members(facts, name, value, only)
+
+
+def tell_members(facts: Facts, name: str, value: Any, only: Set[str] | None) -> None:  # noqa: ANN401
+    """Add facts about the fields, methods and properties of a class."""
     data = data_of(value)
     for one in sorted({*members(value), *data}):
         if one in data:
@@ -97,9 +114,11 @@ def tell(
                 facts.promise(f"{name}.{one}", data[one])
         elif only is None or one in only:
             tell_member(facts, f"{name}.{one}", inspect.getattr_static(value, one))
+            if getattr(value, "_is_protocol", False):  # a program's class has to have it
+                facts.demand(name, f".{one}")
 
 
-def data_of(value: type[Any]) -> Mapping[str, str]:
+def data_of(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - any class
     """Return the fields of a class with their types, or the members of an enumeration."""
     if issubclass(value, Enum):
         return {one.name: repr(one.value) for one in value}
@@ -108,15 +127,15 @@ def data_of(value: type[Any]) -> Mapping[str, str]:
     fields: Mapping[str, object] = getattr(value, "__annotations__", {})
     told = _ATTRIBUTES.search(inspect.cleandoc(value.__doc__ or ""))
     said = _ATTRIBUTE.findall(told[1]) if told else []
-    return {one: written(fields.get(one, 'data')) for one in getattr(value, "_fields", said)}
+    return {one: written(fields.get(one, "data")) for one in getattr(value, "_fields", said)}
 
 
 def tell_member(facts: Facts, name: str, member: Any) -> None:  # noqa: ANN401 - of any class
     """Add facts about a member of a class that is no field."""
-    if isinstance(member, property):
-        facts.promise(name, written(inspect.signature(member.fget).return_annotation))
-    elif isinstance(member, (classmethod, staticmethod)):
-        tell_call(facts, name, member.__func__, skips=isinstance(member, classmethod))
+    if (getter := getattr(member, "fget", None)) is not None:
+        facts.promise(name, written(inspect.signature(getter).return_annotation))
+    elif (function := getattr(member, "__func__", None)) is not None:
+        tell_call(facts, name, function, skips=isinstance(member, classmethod))
         facts.promises[name] = f"{type(member).__name__} {facts.promises[name]}"
     else:
         tell_call(facts, name, member, skips=1)

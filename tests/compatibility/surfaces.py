@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -12,7 +12,8 @@ from muster.cli._main import muster
 from muster.feeds import OPS
 from muster.feeds._annotations import MEMBER_KEYS, OBJECT_KEYS
 from muster.feeds._items import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
-from muster.feeds._manifests import FORMS, QUEUE_LABEL, VOLCANO_QUEUE_LABEL
+from muster.feeds._kubernetes import QUEUE_LABEL, VOLCANO_QUEUE_LABEL
+from muster.feeds._manifests import FORMS
 from muster.kubernetes._lease import TERM, URL
 from muster.service.endpoints.openapi import document_of
 from muster.service.metrics.scrape import METRICS
@@ -58,28 +59,38 @@ def of_openapi(document: Json) -> Surface:
         for method, operation in methods.items():
             facts = found[f"{method.upper()} {path}"] = Facts()
             facts.promise("it", operation["x-muster-role"])
-            for one in operation.get("parameters", ()):
-                key = f"{one['in']} {one['name']}"
-                facts.promise(key)
-                tell_sent(facts, key, one["schema"])
-                if one["required"]:
-                    facts.demand("it", key)
-            if (body := operation.get("requestBody")) is not None:
-                for media, content in body["content"].items():
-                    facts.promise(f"body {media}")
-                    tell_sent(facts, f"body {media}", content["schema"])
-                if body["required"]:
-                    facts.demand("it", "a body")
-            for status, answer in operation["responses"].items():
-                facts.promise(status)
-                for media, content in answer.get("content", {}).items():
-                    if int(status) < 400 and media == JSON:
-                        tell_answer(facts, f"{status} ", content["schema"], schemas)
-                    elif int(status) < 400:
-                        facts.promise(f"{status} {media}")
+            tell_request(facts, operation)
+            tell_answers(facts, operation["responses"], schemas)
     for name, schema in schemas.items():
         tell_answer(found.setdefault(name, Facts()), "", schema, schemas)
     return found
+
+
+def tell_request(facts: Facts, operation: Json) -> None:
+    """Add facts about the parameters and the body of an operation."""
+    for one in operation.get("parameters", ()):
+        key = f"{one['in']} {one['name']}"
+        facts.promise(key)
+        tell_sent(facts, key, one["schema"])
+        if one["required"]:
+            facts.demand("it", key)
+    body = operation.get("requestBody", {"content": {}, "required": False})
+    for media, content in body["content"].items():
+        facts.promise(f"body {media}")
+        tell_sent(facts, f"body {media}", content["schema"])
+    if body["required"]:
+        facts.demand("it", "a body")
+
+
+def tell_answers(facts: Facts, answers: Mapping[str, Json], schemas: Mapping[str, Json]) -> None:
+    """Add facts about the statuses of an operation, and what is said where nothing is refused."""
+    for status, answer in answers.items():
+        facts.promise(status)
+        for media, content in answer.get("content", {}).items() if int(status) < 400 else ():
+            if media == JSON:
+                tell_answer(facts, f"{status} ", content["schema"], schemas)
+            else:
+                facts.promise(f"{status} {media}")
 
 
 def tell_sent(facts: Facts, key: str, schema: Json) -> None:
@@ -162,31 +173,34 @@ def tell_command(
 ) -> None:
     """Add facts about a command and those below it."""
     facts = found[name] = Facts({"it": ""})
-    settings: dict[str, Any] = dict(command.context_settings)
+    settings: Json = dict(command.context_settings)
     context = click.Context(command, above, name, **settings)
     place = 0
     for one in command.get_params(context):
-        words = [*one.opts, *one.secondary_opts]
         if not isinstance(one, click.Option):
-            words, place = [f"<{place}>"], place + 1
-        elif one.hidden:
-            continue
-        is_flag = isinstance(one, click.Option) and (one.is_flag or one.count)
-        many = "several" if one.multiple or one.nargs != 1 else "one"
-        for word in words:
-            facts.promise(word, "flag" if is_flag else many)
-            if isinstance(one.type, click.Choice):
-                for choice in one.type.choices:
-                    facts.promise(f"{word} {choice}")
-        for variable in [one.envvar] if isinstance(one.envvar, str) else one.envvar or ():
-            facts.promise(f"{words[-1]} ${variable}")
-        if one.required:
-            facts.demand("it", words[-1])
+            tell_parameter(facts, one, [f"<{place}>"])
+            place += 1
+        elif not one.hidden:
+            tell_parameter(facts, one, [*one.opts, *one.secondary_opts])
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
             under = command.get_command(context, below)
             assert under is not None
             tell_command(found, f"{name} {below}", under, context)
+
+
+def tell_parameter(facts: Facts, one: click.Parameter, words: Sequence[str]) -> None:
+    """Add facts about an option or an argument, by each of its names."""
+    is_flag = isinstance(one, click.Option) and (one.is_flag or one.count)
+    many = "several" if one.multiple or one.nargs != 1 else "one"
+    for word in words:
+        facts.promise(word, "flag" if is_flag else many)
+        for choice in one.type.choices if isinstance(one.type, click.Choice) else ():
+            facts.promise(f"{word} {choice}")
+    for variable in [one.envvar] if isinstance(one.envvar, str) else one.envvar or ():
+        facts.promise(f"{words[-1]} ${variable}")
+    if one.required:
+        facts.demand("it", words[-1])
 
 
 def formats() -> Surface:
