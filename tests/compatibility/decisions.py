@@ -1,6 +1,7 @@
 """The decisions of a corpus of feeds, of the traces of the demo, and of stores of each format.
 
-A log is kept as it is read, a line for each decision below the instant, without what is text for people.
+A log is kept as it is read, a line for each decision below the instant. Messages belong to it: a
+follower, and a start with a store, compare them as well.
 Of a trace only digests are kept, one for each thousand decisions.
 """
 
@@ -31,8 +32,8 @@ TRACES: Final = {f"{one.cluster.name} {one.policy}": one for one in EXPERIMENTS}
 FORMATS: Final = PROJECT / "tests" / "actors" / "store" / "formats"
 _PLAIN: Final = re.compile(r"(?!null$|true$|false$)[A-Za-z][\w./:-]*")
 _SHORT: Final = {"app": "", "ask": "", "node": "on ", "queue": "in "}
-_NOT_TOLD: Final = frozenset({"seq", "at", "kind", "message"})
-"""Fields that stand elsewhere in the lines, and the text for people."""
+_NOT_TOLD: Final = frozenset({"seq", "at", "kind"})
+"""Fields that stand elsewhere in the lines."""
 
 
 def decide(words: Sequence[str], folder: Path) -> Iterator[Mapping[str, Any]]:
@@ -67,7 +68,7 @@ def lines(decisions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def plain(value: object) -> str:
     """Return a value in a line."""
     is_plain = isinstance(value, str) and _PLAIN.fullmatch(value)
-    return f"{value}" if is_plain else json.dumps(value, separators=(",", ":"))
+    return f"{value}" if is_plain else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def of_feed(name: str) -> list[str]:
@@ -85,7 +86,7 @@ def of_trace(name: str) -> list[str]:
             msg = f"{made}"
             raise RuntimeError(msg)
         for count, one in enumerate(decide(("feed.jsonl",), Path(path)), 1):
-            digest.update(json.dumps({**one, "message": ""}, sort_keys=True).encode())
+            digest.update(json.dumps(one, sort_keys=True).encode())
             if count % EVERY == 0:
                 found.append(f"up to {count:,}: {digest.hexdigest()[:12]}")
     return [*found, f"all {count:,}: {digest.hexdigest()[:12]}"]

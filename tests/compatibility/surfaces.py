@@ -193,6 +193,8 @@ def tell_parameter(facts: Facts, one: click.Parameter, words: Sequence[str]) -> 
     """Add facts about an option or an argument, by each of its names."""
     is_flag = isinstance(one, click.Option) and (one.is_flag or one.count)
     many = "several" if one.multiple or one.nargs != 1 else "one"
+    if type(one.default) in {int, float, str}:
+        many += f", else {one.default}"
     for word in words:
         facts.promise(word, "flag" if is_flag else many)
         for choice in one.type.choices if isinstance(one.type, click.Choice) else ():

@@ -304,14 +304,22 @@ def test_logs(now: list[str], told: str | None) -> None:
 
 def test_what_a_log_says_of_decisions() -> None:
     log = [
-        {"seq": 1, "at": 0, "kind": "bound", "app": "a", "ask": "x y", "node": "n", "message": "?"},
+        {
+            "seq": 1,
+            "at": 0,
+            "kind": "bound",
+            "app": "a",
+            "ask": "x y",
+            "node": "n",
+            "message": "no",
+        },
         {"seq": 2, "at": 0, "kind": "reserved", "start": None, "queue": "null"},
         {"seq": 3, "at": 1.5, "kind": "bound", "devices": {"gpu": [0, 1]}},
     ]
 
     assert [*decisions.lines(log)] == [
         "@0",
-        'bound a "x y" on n',
+        'bound a "x y" on n message=no',
         'reserved start=null in "null"',
         "@1.5",
         'bound devices={"gpu":[0,1]}',
