@@ -12,7 +12,7 @@ from muster.cli._main import muster
 from muster.feeds import OPS
 from muster.feeds._annotations import MEMBER_KEYS, OBJECT_KEYS
 from muster.feeds._items import APP_FIELDS, GANG_FIELDS, QUEUE_FIELDS as QUEUE_EXPECTED
-from muster.feeds._kubernetes import QUEUE_LABEL, VOLCANO_QUEUE_LABEL
+from muster.feeds._kubernetes import APPLICATION_LABEL, QUEUE_LABEL, VOLCANO_QUEUE_LABEL
 from muster.feeds._manifests import FORMS
 from muster.kubernetes._lease import TERM, URL
 from muster.service.endpoints.openapi import document_of
@@ -22,7 +22,7 @@ from muster.service.yunikorn.app import PATHS
 from muster_core.config.loader import FILE_FIELDS, NODE_SORT_FIELDS, PARTITION_FIELDS
 from muster_core.config.properties import PROPERTIES
 from muster_core.config.queues import QUEUE_FIELDS, RESOURCES_FIELDS, TEMPLATE_FIELDS
-from muster_core.values.events import ASK_ANNOTATION
+from muster_core.values.events import ASK_ANNOTATION, USER_INFO
 from tests.compatibility.facts import ALTERNATIVELY, Facts, Surface
 
 Json = dict[str, Any]
@@ -223,8 +223,8 @@ def formats() -> Surface:
     for name, known in {
         **CONFIGURATION,
         "objects": FORMS,
-        "annotations": (*MEMBER_KEYS, *OBJECT_KEYS, ASK_ANNOTATION, URL, TERM),
-        "labels": (QUEUE_LABEL, VOLCANO_QUEUE_LABEL),
+        "annotations": (*MEMBER_KEYS, *OBJECT_KEYS, ASK_ANNOTATION, USER_INFO, URL, TERM),
+        "labels": (APPLICATION_LABEL, QUEUE_LABEL, VOLCANO_QUEUE_LABEL),
     }.items():
         found[name] = Facts(dict.fromkeys(known, ""))
     facts = found["properties"] = Facts()
