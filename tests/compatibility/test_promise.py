@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,12 @@ TRACES: Final = kept_logs("traces")
 STORES: Final = kept_logs("stores")
 
 
+def check(kept: Sequence[str], now: Sequence[str]) -> None:
+    """Check that two logs are the same; if not, say where."""
+    told = decisions.first_difference(kept, now)
+    assert told is None, told
+
+
 @pytest.mark.parametrize("name", QUICK)
 def test_nothing_that_is_promised_is_gone_or_another(name: str) -> None:
     kept = kept_facts(name)
@@ -28,7 +35,7 @@ def test_nothing_that_is_promised_is_gone_or_another(name: str) -> None:
 
 @pytest.mark.parametrize("feed", FEEDS)
 def test_a_feed_is_decided_as_it_was(feed: str) -> None:
-    assert decisions.first_difference(FEEDS[feed], decisions.of_feed(feed)) is None
+    check(FEEDS[feed], decisions.of_feed(feed))
 
 
 @pytest.mark.parametrize(
@@ -39,15 +46,14 @@ def test_a_feed_is_decided_as_it_was(feed: str) -> None:
     ],
 )
 def test_a_trace_of_the_demo_is_decided_as_it_was(trace: str) -> None:
-    assert decisions.first_difference(TRACES[trace], decisions.of_trace(trace)) is None
+    check(TRACES[trace], decisions.of_trace(trace))
 
 
 @pytest.mark.parametrize("number", range(1, FORMAT + 1))
 def test_the_store_of_each_format_is_read_and_decided_again(tmp_path: Path, number: int) -> None:
     # STORE-8
-    kept = STORES[f"format {number}"]
+    check(STORES[f"format {number}"], decisions.of_store(number, tmp_path))
 
-    assert decisions.first_difference(kept, decisions.of_store(number, tmp_path)) is None
     assert (tmp_path / f"muster.db.format-{number}").exists() == (number < FORMAT)
 
 
