@@ -195,6 +195,11 @@ same: $(VENV)/.test $(BUILT) ## Compare all that somebody sees of Muster with th
 	@$(CACHED) $(PY) -m tests.same --base $(BASE) --only "$(if $(filter-out undefined,$(origin ONLY)),$(ONLY))" \
 		$(if $(filter file,$(origin FEEDS)),,--feeds $(FEEDS)) --jobs $(JOBS)
 
+# make promise FEEDS=tests/feeds/gangs/new.yaml; CONTRIBUTING.md says when BREAKS=--breaks may be.
+.PHONY: promise
+promise: $(VENV)/.test $(BUILT) ## Compare what there is with what docs/compatibility.md promises, and write down what is new
+	@$(CACHED) $(PY) -m tests.compatibility --write $(BREAKS) $(if $(filter file,$(origin FEEDS)),,$(FEEDS))
+
 # make crash, for 10,000 kills; make crash MINUTES=60 JOBS=2 SEED=7
 .PHONY: crash
 crash: $(VENV)/.test $(BUILT) ## Kill schedulers with a store at any moment, and check what is kept

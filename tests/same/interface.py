@@ -166,8 +166,16 @@ def run_on_feeds(write: Write) -> None:
 
 
 AUTO: Final = re.compile(
-    r"^\.\. auto(module|class|function|exception|data):: ([\w.]+)(\(\))?", re.MULTILINE
+    r"^\.\. auto(?P<what>module|class|function|exception|data):: (?P<name>[\w.]+)(?P<hides>\(\))?"
+    r"(?P<options>(?:\n   :.*)*)",
+    re.MULTILINE,
 )
+"""An entry of the reference of Python."""
+
+
+def entries() -> Iterator[re.Match[str]]:
+    """Yield the entries of the reference of Python, as :data:`AUTO` reads them."""
+    return AUTO.finditer((DOCS / "reference" / "python.md").read_text(encoding="utf-8"))
 
 
 def show_names(write: Write) -> None:
@@ -176,11 +184,10 @@ def show_names(write: Write) -> None:
     A class that stands there with ``()`` is made by Muster alone: how is nobody else's business.
     """
     modules, made_by_us = set[str](), set[str]()
-    text = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
-    for what, name, hides in AUTO.findall(text):
-        module, _, own = name.rpartition(".")
-        modules.add(name if what == "module" else module)
-        if hides:
+    for entry in entries():
+        module, _, own = entry["name"].rpartition(".")
+        modules.add(entry["name"] if entry["what"] == "module" else module)
+        if entry["hides"]:
             made_by_us.add(own)
     for name in sorted(modules):
         module = importlib.import_module(name)

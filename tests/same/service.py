@@ -31,7 +31,7 @@ from muster_core.errors import MusterError
 from tests.actors.serving.served import Served, decisions_in
 from tests.page import browser
 from tests.same.fixed import END_NS, NANOSECONDS, START_NS
-from tests.same.interface import DOCS, Write, masked, run
+from tests.same.interface import DOCS, Run, Write, masked, run
 
 HOUR_S: Final = 3_600
 Event = dict[str, Any]
@@ -314,11 +314,17 @@ CLIENTS: Final = (
 def show_clients(write: Write) -> None:
     """Write what commands say that ask a server."""
     with in_fixed_state() as fixed:
-        os.environ["MUSTER_SERVER"] = fixed.url
-        for number, command in enumerate(CLIENTS):
-            said = f"{run(command.split(), DOCS / 'feeds')}"
-            write(f"{number:02} {command}", said.replace(f"{fixed.folder}", "FOLDER"))
-        del os.environ["MUSTER_SERVER"]
+        for number, ran in enumerate(run_clients(fixed)):
+            said = f"{ran}".replace(f"{fixed.folder}", "FOLDER")
+            write(f"{number:02} {CLIENTS[number]}", said)
+
+
+def run_clients(fixed: Fixed) -> Iterator[Run]:
+    """Run the commands that ask a server."""
+    os.environ["MUSTER_SERVER"] = fixed.url
+    for command in CLIENTS:
+        yield run(command.split(), DOCS / "feeds")
+    del os.environ["MUSTER_SERVER"]
 
 
 @final
