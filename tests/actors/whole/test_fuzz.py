@@ -203,6 +203,19 @@ def test_a_watcher_may_read_between_the_journal_and_what_observers_are_offered()
     assert Session().replay(token) is None
 
 
+def test_a_gang_of_which_too_few_come_back_stays_satisfied() -> None:
+    """Two members with ``once`` are lost with their nodes, and one came later."""
+    # ONCE-4
+    token = (
+        "eNrNUksSwiAMvQtrF-Ejn7N0umiA3P8IpqmWVsURV3aGhpDPe3kwKfjL72p4IYAXz4ftNLiWEajtk_6mZz55"
+        "jrtb3D1_x40tw8djfijrPy6bFxk9mSS8Ej3hUGH2JZxP68NK17ojV2rlJDHCoxBH8ho0K6BTC5sPk1tmYZ31"
+        "P96A1HnB99jLit3ui1nc6ykKX7S4xjTyJFiRBcjsZ-6V75rnOsqXBI2CyAQJNwtwsI_d2luydekoN4CeOgo4"
+        "LFBYvXJ6dkTqMk1KX8GkgeHURZntBcSBko9x-7aEGWsYI7Y_-55o5qUkhrG7VfM83wBUUu0_"
+    )
+
+    assert Session().replay(token) is None
+
+
 def test_a_binder_that_cannot_be_cancelled_is_found() -> None:
     finding = Session(binder=Deaf).search(1)
 

@@ -274,11 +274,11 @@ class Story:
         batch, self._written = self._written, ()
         self.offered = len(self.decisions)
         satisfied = {one.decision.gang for one in batch if one.decision.kind is Kind.GANG_SATISFIED}
+        self.history.end_batch(batch)
         for one in batch:
             self._check_place(one)
             self.decisions.append(one)
             self._follow(one, satisfied)
-        self.history.end_batch(batch)
         self.closed = self.keys.copy()
         self.entries.append(Entry(at_us, None, len(self.decisions)))
 
@@ -337,7 +337,9 @@ class Story:
         if gang is None or ask not in gang.bound:
             return
         gang.bound.discard(ask)
-        gang.all_lost = gang.all_lost and decision.reason in _LOST
+        # ONCE-4: whoever does not come back may leave too few members for another wait.
+        stays = not any(life.once for life in self.history.lives.get(ask, ()))
+        gang.all_lost = gang.all_lost and stays and decision.reason in _LOST
         if not gang.bound and gang.all_lost:
             gang.satisfied = False
         if not gang.bound and decision.gang is not None:
