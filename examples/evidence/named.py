@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from examples.evidence.plain import Job, Machine
 
 
@@ -46,15 +48,18 @@ class NamedNodes(Machine):
     def __post_init__(self) -> None:
         self.empty = set(range(self.free))
 
+    @override
     def end(self, number: int) -> None:
         """Let a job leave its nodes."""
         super().end(number)
         self.empty.update(self.held.pop(number))
 
+    @override
     def start(self, job: Job, now: int) -> Job:
         """Start a job on the first empty nodes."""
         return self._start_on(sorted(self.empty)[: job.size], job, now)
 
+    @override
     def backfill(self, now: int) -> Iterator[Job]:
         """Start who ends by the start that is reserved, or fits beside the nodes reserved."""
         reserved = self.reservation = self._reserve(self.waiting[0], now)

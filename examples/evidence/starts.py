@@ -7,19 +7,21 @@ the plain simulator knows only one pool of them; or each processor is a node, an
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final
 
 import attrs
+from rich import box
+from rich.table import Table
+from typing_extensions import override
 
-from examples.evidence.logs import Log
+from examples.evidence.logs import Log, made, openb, philly, week, whole_nodes
 from examples.evidence.named import NamedNodes
-from examples.evidence.plain import Job, Machine, Policy, read, simulate, write
+from examples.evidence.plain import Job, Machine, Policy, simulate, write
 from examples.philly.demo import bound, run
 
 HERE: Final = Path(__file__).resolve().parent
@@ -45,6 +47,12 @@ class Trial:
     has_states: bool = False
 
     @property
+    def title(self) -> str:
+        """What is compared, for a table."""
+        more = (" by name" if self.has_names else "") + (" and states" if self.has_states else "")
+        return self.policy.upper() + more
+
+    @property
     def nodes(self) -> str:
         """Muster's nodes, as ``--nodes`` of an import takes them."""
         size = self.log.processors
@@ -65,6 +73,7 @@ class Difference:
     expected: float | None
     found: float | None
 
+    @override
     def __str__(self) -> str:
         """Say what differs."""
         said = ["never" if at is None else f"at {at:,g} s" for at in (self.expected, self.found)]
@@ -80,6 +89,8 @@ class Outcome:
         waited: How many of them did not start at once, in the plain simulator.
         passed: How many of them started before one that came earlier.
         differences: The jobs that start at different times, the earliest first.
+        plain: How many start at other times than in a plain simulator without `Trial.has_names`
+            and `Trial.has_states`.
         took_s: How long Muster's replay took, in seconds.
     """
 
@@ -87,7 +98,21 @@ class Outcome:
     waited: int
     passed: int
     differences: list[Difference]
+    plain: int
     took_s: float
+
+
+def trials() -> Iterator[Trial]:
+    """Yield what is compared."""
+    policies: tuple[Policy, ...] = ("fcfs", "easy")
+    pools = (week(), philly("0e4a51", 32), philly("2869ce", 16), openb(), made())
+    for log in pools:
+        for policy in policies:
+            yield Trial(log, policy)
+    yield Trial(made(are_ended=False), "easy", has_states=True)
+    for log in (whole_nodes(week(), 16), whole_nodes(philly("2869ce", 16), 8)):
+        for policy in policies:
+            yield Trial(log, policy, is_pool=False, has_names=policy == "easy")
 
 
 def differences(expected: Mapping[int, float], found: Mapping[int, float]) -> list[Difference]:
@@ -104,13 +129,8 @@ def differences(expected: Mapping[int, float], found: Mapping[int, float]) -> li
     )
 
 
-def replay(log: Path, nodes: str, policy: Policy) -> tuple[dict[int, float], float]:
-    """Import a log, replay it, and read when each job started.
-
-    Args:
-        log: The log.
-        nodes: The nodes, as ``--nodes`` of an import takes them.
-        policy: Whose configuration to take.
+def replay(trial: Trial) -> tuple[dict[int, float], float]:
+    """Import a log, replay it, and read when each job started: all of it, once, at one instant.
 
     Returns:
         The starts by the numbers of the jobs, in the seconds of the log, and how many seconds the
@@ -119,21 +139,27 @@ def replay(log: Path, nodes: str, policy: Policy) -> tuple[dict[int, float], flo
     Raises:
         click.ClickException: A command failed, or something was refused.
     """
-    feed = log.with_suffix(f".{policy}.jsonl")
-    decisions = feed.with_suffix(".decisions.jsonl")
-    run(
-        *("-m", "muster", "import", "swf", log, "--nodes", nodes, "-o", feed),
-        *("--config", HERE / f"{policy}.yaml", "--mapping", HERE / "mapping.yaml"),
-    )
-    began = time.perf_counter()
-    run("-m", "muster", "replay", feed, "--decisions", decisions, "--strict", "--format", "json")
-    took_s = time.perf_counter() - began
-    with feed.open(encoding="utf-8") as stream:
-        first = cast(dict[str, object], json.loads(stream.readline()))
-    # A feed with dates begins at its first job, one without where the log does.
-    zero = read(log.read_text(encoding="utf-8"))[0][0].submit if isinstance(first["at"], str) else 0
-    starts = {int(app): {zero + at for at in ats} for app, ats in bound(decisions).items()}
-    return {job: ats.pop() for job, ats in starts.items() if len(ats) == 1}, took_s
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        log, feed, decisions = (folder / name for name in ("log.swf", "feed.jsonl", "log.jsonl"))
+        log.write_text(write(trial.log.jobs, trial.log.processors, trial.log.name), "utf-8")
+        run(
+            *("-m", "muster", "import", "swf", log, "--nodes", trial.nodes, "-o", feed),
+            *("--config", HERE / f"{trial.policy}.yaml", "--mapping", HERE / "mapping.yaml"),
+        )
+        began = time.perf_counter()
+        run(
+            *("-m", "muster", "replay", feed, "--decisions", decisions),
+            *("--strict", "--format", "json"),
+        )
+        took_s = time.perf_counter() - began
+        starts = bound(decisions)
+    found = dict[int, float]()
+    for job in trial.log.jobs:
+        ats = starts.get(str(job.number), [])
+        if len(ats) == (1 if trial.is_pool else job.size) and len(set(ats)) == 1:
+            found[job.number] = ats[0]
+    return found, took_s
 
 
 def compare(trial: Trial, *, altered: Mapping[int, float] = MappingProxyType({})) -> Outcome:
@@ -147,18 +173,23 @@ def compare(trial: Trial, *, altered: Mapping[int, float] = MappingProxyType({})
         click.ClickException: A command failed, or something was refused.
     """
     log = trial.log
+    plain = simulate(log.jobs, Machine(trial.policy, log.processors))
     machine = (NamedNodes if trial.has_names else Machine)(trial.policy, log.processors)
     expected = simulate(log.jobs, machine, _states if trial.has_states else lambda _: ())
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "log.swf")
-        path.write_text(write(log.jobs, log.processors, log.name), encoding="utf-8")
-        found, took_s = replay(path, trial.nodes, trial.policy)
+    found, took_s = replay(trial)
+    found |= altered
     latest, passed = -1, 0
     for job in sorted(log.jobs, key=lambda job: job.submit):
         passed += expected[job.number] < latest
         latest = max(latest, expected[job.number])
-    waited = sum(expected[job.number] > job.submit for job in log.jobs)
-    return Outcome(len(log.jobs), waited, passed, differences(expected, found | altered), took_s)
+    return Outcome(
+        jobs=len(log.jobs),
+        waited=sum(expected[job.number] > job.submit for job in log.jobs),
+        passed=passed,
+        differences=differences(expected, found),
+        plain=len(differences(plain, found)),
+        took_s=took_s,
+    )
 
 
 def _states(job: Job) -> Iterator[int]:
@@ -169,3 +200,30 @@ def _states(job: Job) -> Iterator[int]:
     if job.run > 300:
         yield 300
     yield job.run + 30
+
+
+def layout(found: Sequence[tuple[Trial, Outcome]]) -> Table:
+    """Lay out what comparisons gave."""
+    shown = Table(
+        title="When jobs start: Muster and a plain simulator",
+        caption="pool: how many differ from a simulator of one pool, without names and states",
+        box=box.SIMPLE,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    shown.add_column("log")
+    shown.add_column("policy")
+    for heading in ("jobs", "wait", "pass others", "differ", "pool", "took"):
+        shown.add_column(heading, justify="right")
+    for trial, one in found:
+        shown.add_row(
+            trial.log.name,
+            trial.title,
+            f"{one.jobs:,}",
+            f"{one.waited:,}",
+            f"{one.passed:,}",
+            f"{len(one.differences):,}",
+            f"{one.plain:,}",
+            f"{one.took_s:.1f} s",
+        )
+    return shown

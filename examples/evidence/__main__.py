@@ -1,0 +1,191 @@
+"""Run all that docs/evidence.md claims, and print one table of what was expected and found.
+
+Run it in the root folder of the project: ``python -m examples.evidence``, or ``make evidence``.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import attrs
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from examples.evidence import loads, logs, starts
+from examples.openb import evidence as openb
+from examples.philly import backfill, demo
+
+CONSOLE: Final = Console()
+
+
+@attrs.frozen
+class Claim:
+    """Something that docs/evidence.md says, and what was found.
+
+    Attributes:
+        what: What is claimed of.
+        expected: What should be found.
+        found: What was.
+        holds: Whether these agree.
+    """
+
+    what: str
+    expected: str
+    found: str
+    holds: bool
+
+
+Section: TypeAlias = Callable[[int], Iterator[Claim]]
+"""Prints a table of its own, and yields claims; it is told how many replays may run at a time."""
+
+
+def philly(_: int) -> Iterator[Claim]:
+    """Yield claims about the mean delays of two virtual clusters of Philly."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = demo.run_all(Path(folder), None)
+    CONSOLE.print(demo.table(found))
+    for one in found:
+        tolerance = f" ± {one.experiment.tolerance_s:.0f}" if one.experiment.tolerance_s else ""
+        yield Claim(
+            f"Philly {one.experiment.cluster.name}, {one.experiment.policy}: mean delay",
+            f"{one.experiment.published_s:,}{tolerance} s",
+            f"{one.average_s:,} s",
+            one.holds,
+        )
+
+
+def gpus(jobs: int) -> Iterator[Claim]:
+    """Yield claims about the GPUs of openb that are allocated."""
+    found = openb.measure(10, jobs)
+    CONSOLE.print(openb.layout(found))
+    for one in found:
+        yield Claim(
+            f"openb, {one.policy.name}: GPUs allocated",
+            f"{one.published:.2f} ± {openb.TOLERANCE} %",
+            f"{one.mean:.2f} %",
+            one.holds,
+        )
+
+
+#: Mean delay of all jobs, and longest of those of more than 8 GPUs, in seconds, by the order.
+WAITS: Final = {
+    "greedy": (8_745.3, 159_056),
+    "strict": (21_171.6, 137_506),
+    "backfill": (8_752.2, 119_166),
+}
+
+
+def orders(jobs: int) -> Iterator[Claim]:
+    """Yield claims about Philly's jobs with each ``scheduling.order``."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        figures = pool.map(partial(backfill.replay, folder=Path(folder)), backfill.TRIALS)
+        found = list(zip(backfill.TRIALS, figures, strict=True))
+    CONSOLE.print(backfill.table(found))
+    for trial, one in found:
+        if trial.cluster != demo.WIDE or trial.estimates != "exact":
+            continue
+        mean_s, wide_s = WAITS[trial.order]
+        yield Claim(
+            f"Philly 2869ce, {trial.order}: mean, and longest over 8 GPUs",
+            f"{mean_s:,.1f}, {wide_s:,} s",
+            f"{one.mean_s:,.1f}, {one.wide_s or 0:,.0f} s",
+            abs(one.mean_s - mean_s) <= 0.05 and one.wide_s == wide_s,
+        )
+
+
+def every_start(jobs: int) -> Iterator[Claim]:
+    """Yield claims about each start of FCFS and EASY."""
+    trials = list(starts.trials())
+    with ThreadPoolExecutor(jobs) as pool:
+        found = list(zip(trials, pool.map(starts.compare, trials), strict=True))
+    CONSOLE.print(starts.layout(found))
+    for trial, one in found:
+        yield Claim(
+            f"{trial.log.name}, {trial.title}: {one.jobs:,} starts",
+            "0 differ",
+            f"{len(one.differences):,} differ",
+            not one.differences,
+        )
+        for difference in one.differences[:3]:
+            CONSOLE.print(f"{trial.log.name}, {trial.title}: {difference}")
+
+
+def others(_: int) -> Iterator[Claim]:
+    """Yield claims about loads with which others measured themselves: at most as much as there."""
+    run = loads.replay(loads.kueue())
+    waits_s = loads.mean_waits_s(run)
+    for what, most, found, unit in (
+        ("last workload ends", 351.1, run.end_s, "s"),
+        ("mean wait, large", 6.7, waits_s["large"], "s"),
+        ("mean wait, medium", 76.8, waits_s["medium"], "s"),
+        ("mean wait, small", 215.5, waits_s["small"], "s"),
+        ("processor time", 139.4, run.cpu_s, "s"),
+        ("memory", 445_012, run.memory_kib, "KiB"),
+    ):
+        yield _at_most(f"Kueue's baseline: {what}", most, found, unit)
+    run = loads.replay(loads.yunikorn(nodes=4_000))
+    yield Claim(
+        "YuniKorn's 50,000 pods on 4,000 nodes: bound",
+        "50,000",
+        f"{len(run.bound):,}",
+        len(run.bound) == 50_000,
+    )
+    yield _at_most("YuniKorn's 50,000 pods: processor time", 122, run.cpu_s, "s")
+    took_s = starts.replay(starts.Trial(logs.made(), "easy"))[1]
+    yield _at_most("20 days of 8,000 processors: a replay", 5 * 3600, took_s, "s")
+
+
+def _at_most(what: str, most: float, found: float, unit: str) -> Claim:
+    digits = 0 if most >= 1000 else 1
+    return Claim(what, f"≤ {most:,.{digits}f} {unit}", f"{found:,.{digits}f} {unit}", found <= most)
+
+
+SECTIONS: Final[Mapping[str, Section]] = {
+    "philly": philly,
+    "openb": gpus,
+    "backfill": orders,
+    "starts": every_start,
+    "others": others,
+}
+
+
+def layout(claims: list[Claim]) -> Table:
+    """Lay out all claims."""
+    shown = Table(title="Evidence", box=box.SIMPLE, pad_edge=False, collapse_padding=True)
+    shown.add_column("claim")
+    for heading in ("expected", "found"):
+        shown.add_column(heading, justify="right")
+    shown.add_column("")
+    for claim in claims:
+        said = "ok" if claim.holds else "DIFFERS"
+        shown.add_row(claim.what, claim.expected, claim.found, said)
+    return shown
+
+
+@click.command()
+@click.option(
+    "--only",
+    type=click.Choice(list(SECTIONS)),
+    multiple=True,
+    help="Only this section; may be repeated.",
+)
+@click.option("--jobs", default=2, show_default=True, help="How many replays at a time.")
+def main(only: tuple[str, ...], jobs: int) -> None:
+    """Check what docs/evidence.md claims; the exit status is 1 if something does not hold."""
+    chosen = [section for name, section in SECTIONS.items() if not only or name in only]
+    claims = [claim for section in chosen for claim in section(jobs)]
+    CONSOLE.print(layout(claims))
+    if not all(claim.holds for claim in claims):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
