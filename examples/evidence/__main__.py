@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -108,14 +108,16 @@ def every_start(jobs: int) -> Iterator[Claim]:
         found = list(zip(trials, pool.map(starts.compare, trials), strict=True))
     CONSOLE.print(starts.layout(found))
     for trial, one in found:
-        yield Claim(
-            f"{trial.log.name}, {trial.title}: {one.jobs:,} starts",
-            "0 differ",
-            f"{len(one.differences):,} differ",
-            not one.differences,
-        )
-        for difference in one.differences[:3]:
-            CONSOLE.print(f"{trial.log.name}, {trial.title}: {difference}")
+        yield of_starts(trial, one)
+
+
+def of_starts(trial: starts.Trial, found: starts.Outcome) -> Claim:
+    """Claim that a log's jobs start when they should, and print the first few that do not."""
+    title = f"{trial.log.name}, {trial.title}"
+    for difference in found.differences[:3]:
+        CONSOLE.print(f"{title}: {difference}")
+    differ = len(found.differences)
+    return Claim(f"{title}: {found.jobs:,} starts", "0 differ", f"{differ:,} differ", not differ)
 
 
 def others(_: int) -> Iterator[Claim]:
@@ -157,8 +159,8 @@ SECTIONS: Final[Mapping[str, Section]] = {
 }
 
 
-def layout(claims: list[Claim]) -> Table:
-    """Lay out all claims."""
+def verdict(claims: Sequence[Claim]) -> int:
+    """Print all claims, and return the exit status."""
     shown = Table(title="Evidence", box=box.SIMPLE, pad_edge=False, collapse_padding=True)
     shown.add_column("claim")
     for heading in ("expected", "found"):
@@ -167,7 +169,8 @@ def layout(claims: list[Claim]) -> Table:
     for claim in claims:
         said = "ok" if claim.holds else "DIFFERS"
         shown.add_row(claim.what, claim.expected, claim.found, said)
-    return shown
+    CONSOLE.print(shown)
+    return 0 if all(claim.holds for claim in claims) else 1
 
 
 @click.command()
@@ -182,9 +185,7 @@ def main(only: tuple[str, ...], jobs: int) -> None:
     """Check what docs/evidence.md claims; the exit status is 1 if something does not hold."""
     chosen = [section for name, section in SECTIONS.items() if not only or name in only]
     claims = [claim for section in chosen for claim in section(jobs)]
-    CONSOLE.print(layout(claims))
-    if not all(claim.holds for claim in claims):
-        sys.exit(1)
+    sys.exit(verdict(claims))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -57,6 +57,17 @@ class Trial:
         """Muster's nodes, as ``--nodes`` of an import takes them."""
         size = self.log.processors
         return f"1x vcore={size}" if self.is_pool else f"{size}x vcore=1"
+
+    def looks_again(self, job: Job) -> Iterator[int]:
+        """Yield when Muster looks again because of the states of the application of a job.
+
+        One with a single ask changes its state 300 seconds after it began to run, if it still runs
+        then, and each does 30 seconds after it ended.
+        """
+        if self.has_states:
+            if job.run > 300 and (self.is_pool or job.size == 1):
+                yield 300
+            yield job.run + 30
 
 
 @attrs.frozen
@@ -129,8 +140,12 @@ def differences(expected: Mapping[int, float], found: Mapping[int, float]) -> li
     )
 
 
-def replay(trial: Trial) -> tuple[dict[int, float], float]:
+def replay(trial: Trial, call: Callable[..., None] = run) -> tuple[dict[int, float], float]:
     """Import a log, replay it, and read when each job started: all of it, once, at one instant.
+
+    Args:
+        trial: The log, and how it runs.
+        call: Runs a command of Python.
 
     Returns:
         The starts by the numbers of the jobs, in the seconds of the log, and how many seconds the
@@ -143,12 +158,12 @@ def replay(trial: Trial) -> tuple[dict[int, float], float]:
         folder = Path(path)
         log, feed, decisions = (folder / name for name in ("log.swf", "feed.jsonl", "log.jsonl"))
         log.write_text(write(trial.log.jobs, trial.log.processors, trial.log.name), "utf-8")
-        run(
+        call(
             *("-m", "muster", "import", "swf", log, "--nodes", trial.nodes, "-o", feed),
             *("--config", HERE / f"{trial.policy}.yaml", "--mapping", HERE / "mapping.yaml"),
         )
         began = time.perf_counter()
-        run(
+        call(
             *("-m", "muster", "replay", feed, "--decisions", decisions),
             *("--strict", "--format", "json"),
         )
@@ -162,12 +177,18 @@ def replay(trial: Trial) -> tuple[dict[int, float], float]:
     return found, took_s
 
 
-def compare(trial: Trial, *, altered: Mapping[int, float] = MappingProxyType({})) -> Outcome:
+def compare(
+    trial: Trial,
+    *,
+    altered: Mapping[int, float] = MappingProxyType({}),
+    call: Callable[..., None] = run,
+) -> Outcome:
     """Run a log with both.
 
     Args:
         trial: The log, and how it runs.
         altered: Starts to put in the place of those that Muster chose, by the number of the job.
+        call: Runs a command of Python.
 
     Raises:
         click.ClickException: A command failed, or something was refused.
@@ -175,8 +196,8 @@ def compare(trial: Trial, *, altered: Mapping[int, float] = MappingProxyType({})
     log = trial.log
     plain = simulate(log.jobs, Machine(trial.policy, log.processors))
     machine = (NamedNodes if trial.has_names else Machine)(trial.policy, log.processors)
-    expected = simulate(log.jobs, machine, _states if trial.has_states else lambda _: ())
-    found, took_s = replay(trial)
+    expected = simulate(log.jobs, machine, trial.looks_again)
+    found, took_s = replay(trial, call)
     found |= altered
     latest, passed = -1, 0
     for job in sorted(log.jobs, key=lambda job: job.submit):
@@ -190,16 +211,6 @@ def compare(trial: Trial, *, altered: Mapping[int, float] = MappingProxyType({})
         plain=len(differences(plain, found)),
         took_s=took_s,
     )
-
-
-def _states(job: Job) -> Iterator[int]:
-    """Yield when Muster looks again because of the states of the application of a job.
-
-    They change 300 seconds after it began to run, if it still runs then, and 30 after it ended.
-    """
-    if job.run > 300:
-        yield 300
-    yield job.run + 30
 
 
 def layout(found: Sequence[tuple[Trial, Outcome]]) -> Table:
