@@ -43,15 +43,52 @@ class Workloads:
     request: int
 
 
-KUEUE: Final = (
-    Workloads("small", 350, 100, 200, 50, 1),
-    Workloads("medium", 100, 500, 500, 100, 5),
-    Workloads("large", 50, 1200, 1000, 200, 20),
-)
-"""What each of Kueue's queues gets."""
+@attrs.frozen
+class Kueue:
+    """One of the configurations of Kueue's performance test.
 
-COHORTS, QUEUES, QUOTA, BORROWED = 5, 6, 20, 100
-"""Kueue's cohorts, the queues of each, and what each of these has and may borrow."""
+    Attributes:
+        cohorts: How many cohorts there are.
+        queues: How many queues each of them has.
+        workloads: What each queue gets.
+    """
+
+    cohorts: int
+    queues: int
+    workloads: Sequence[Workloads]
+
+    def coming(self) -> Iterator[tuple[int, str, str, Workloads]]:
+        """Yield when each workload comes, in milliseconds, its name and its queue, and what it is."""
+        for cohort in range(self.cohorts):
+            for queue in range(self.queues):
+                path = f"root.cohort-{cohort}.cq-{queue}"
+                for some in self.workloads:
+                    for place in range(some.count):
+                        name = f"{some.kind}-{cohort}-{queue}-{place}"
+                        yield some.every_ms * (place + 1), name, path, some
+
+
+QUOTA: Final = 20
+"""How many processors a queue of Kueue has; it may borrow what its cohort has, up to 100."""
+
+BASELINE: Final = Kueue(
+    5,
+    6,
+    [
+        Workloads("small", 350, 100, 200, 50, 1),
+        Workloads("medium", 100, 500, 500, 100, 5),
+        Workloads("large", 50, 1200, 1000, 200, 20),
+    ],
+)
+LARGE: Final = Kueue(
+    20,
+    100,
+    [
+        Workloads("small", 20, 20, 50, 50, 1),
+        Workloads("medium", 7, 50, 100, 100, 5),
+        Workloads("large", 3, 200, 200, 200, 20),
+    ],
+)
 
 
 @attrs.frozen
@@ -73,35 +110,32 @@ class Run:
     evictions: int
 
 
-def kueue() -> Iterator[Event]:
-    """Yield the feed for the baseline of Kueue's performance test.
+def kueue(shape: Kueue) -> Iterator[Event]:
+    """Yield the feed for a configuration of Kueue's performance test.
 
     A cohort is a parent queue. A queue of Kueue has a quota and no nodes, so one node is as large
     as all quotas together.
     """
+    of_cohort = QUOTA * shape.queues
     queue = {
         "properties": {"application.sort.priority": "enabled", "preemption.delay": "0s"},
-        "resources": {"guaranteed": {"vcore": QUOTA}, "max": {"vcore": QUOTA + BORROWED}},
+        "resources": {
+            "guaranteed": {"vcore": QUOTA},
+            "max": {"vcore": min(of_cohort, QUOTA + 100)},
+        },
     }
-    cohorts = [
-        {
-            "name": f"cohort-{cohort}",
-            "resources": {"max": {"vcore": QUOTA * QUEUES}},
-            "queues": [{"name": f"cq-{place}", **queue} for place in range(QUEUES)],
-        }
-        for cohort in range(COHORTS)
-    ]
-    yield from _begin(cohorts)
-    yield {"op": "add_node", "node": "all", "capacity": {"vcore": QUOTA * QUEUES * COHORTS}}
-    coming = sorted(
-        (some.every_ms * (place + 1), cohort, leaf, some.kind, place, some)
-        for cohort in range(COHORTS)
-        for leaf in range(QUEUES)
-        for some in KUEUE
-        for place in range(some.count)
+    yield from _begin(
+        [
+            {
+                "name": f"cohort-{cohort}",
+                "resources": {"max": {"vcore": of_cohort}},
+                "queues": [{"name": f"cq-{place}", **queue} for place in range(shape.queues)],
+            }
+            for cohort in range(shape.cohorts)
+        ]
     )
-    for at_ms, cohort, leaf, kind, place, some in coming:
-        app, path = f"{kind}-{cohort}-{leaf}-{place}", f"root.cohort-{cohort}.cq-{leaf}"
+    yield {"op": "add_node", "node": "all", "capacity": {"vcore": of_cohort * shape.cohorts}}
+    for at_ms, app, path, some in sorted(shape.coming(), key=lambda one: one[0]):
         yield {"op": "add_app", "at": at_ms / 1000, "app": app, "queue": path}
         yield {
             "op": "add_ask",
@@ -164,16 +198,9 @@ def replay(events: Iterator[Event]) -> Run:
     return Run(used.ru_utime + used.ru_stime, used.ru_maxrss, bound, end_s, evictions)
 
 
-def mean_waits_s(run: Run) -> dict[str, float]:
+def mean_waits_s(shape: Kueue, run: Run) -> dict[str, float]:
     """Return how long Kueue's workloads of each kind waited on average, in seconds."""
-    waits = {
-        some.kind: [
-            run.bound[f"{some.kind}-{cohort}-{leaf}-{place}/task"]
-            - some.every_ms * (place + 1) / 1000
-            for cohort in range(COHORTS)
-            for leaf in range(QUEUES)
-            for place in range(some.count)
-        ]
-        for some in KUEUE
-    }
+    waits = dict[str, list[float]]()
+    for at_ms, app, _, some in shape.coming():
+        waits.setdefault(some.kind, []).append(run.bound[f"{app}/task"] - at_ms / 1000)
     return {kind: sum(some) / len(some) for kind, some in waits.items()}

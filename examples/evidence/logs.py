@@ -113,7 +113,7 @@ def philly(cluster: str, nodes: int) -> Log:
     return _real(f"Philly {cluster}", 8 * nodes, rows)
 
 
-def openb(gpus: int = 24) -> Log:
+def openb(gpus: int = 40) -> Log:
     """Return the pods of openb that want GPUs and were scheduled; a processor is a GPU.
 
     Replayed as they came they need few of the 6,212 GPUs, so that nobody would wait: these are

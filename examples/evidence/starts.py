@@ -7,6 +7,7 @@ the plain simulator knows only one pool of them; or each processor is a node, an
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,15 +35,15 @@ class Trial:
     Attributes:
         log: The jobs.
         policy: By which rule they start.
-        is_pool: Whether Muster has one node with all processors; else a node for each processor,
-            so that a job is a gang.
+        per_node: How many processors a node of Muster has; None if one node has them all. A job
+            that needs several nodes is a gang.
         has_names: Whether what is reserved are certain nodes in the plain simulator, too.
         has_states: Whether it looks again, too, when Muster does for the states of applications.
     """
 
     log: Log
     policy: Policy
-    is_pool: bool = True
+    per_node: int | None = None
     has_names: bool = False
     has_states: bool = False
 
@@ -55,8 +56,12 @@ class Trial:
     @property
     def nodes(self) -> str:
         """Muster's nodes, as ``--nodes`` of an import takes them."""
-        size = self.log.processors
-        return f"1x vcore={size}" if self.is_pool else f"{size}x vcore=1"
+        each = self.per_node or self.log.processors
+        return f"{self.log.processors // each}x vcore={each}"
+
+    def members(self, job: Job) -> int:
+        """Return on how many nodes a job runs."""
+        return math.ceil(job.size / (self.per_node or self.log.processors))
 
     def looks_again(self, job: Job) -> Iterator[int]:
         """Yield when Muster looks again because of the states of the application of a job.
@@ -65,7 +70,7 @@ class Trial:
         then, and each does 30 seconds after it ended.
         """
         if self.has_states:
-            if job.run > 300 and (self.is_pool or job.size == 1):
+            if job.run > 300 and self.members(job) == 1:
                 yield 300
             yield job.run + 30
 
@@ -123,7 +128,7 @@ def trials() -> Iterator[Trial]:
     yield Trial(made(are_ended=False), "easy", has_states=True)
     for log in (whole_nodes(week(), 16), whole_nodes(philly("2869ce", 16), 8)):
         for policy in policies:
-            yield Trial(log, policy, is_pool=False, has_names=policy == "easy")
+            yield Trial(log, policy, per_node=1, has_names=policy == "easy")
 
 
 def differences(expected: Mapping[int, float], found: Mapping[int, float]) -> list[Difference]:
@@ -172,7 +177,7 @@ def replay(trial: Trial, call: Callable[..., None] = run) -> tuple[dict[int, flo
     found = dict[int, float]()
     for job in trial.log.jobs:
         ats = starts.get(str(job.number), [])
-        if len(ats) == (1 if trial.is_pool else job.size) and len(set(ats)) == 1:
+        if len(ats) == trial.members(job) and len(set(ats)) == 1:
             found[job.number] = ats[0]
     return found, took_s
 

@@ -102,9 +102,7 @@ def test_each_start_of_a_week(policy: Policy) -> None:
 
 def test_each_start_on_whole_nodes() -> None:
     """With names all agree; in a pool, whose processors have none, many start at other times."""
-    outcome = compare(
-        Trial(whole_nodes(week(), 16), "easy", is_pool=False, has_names=True), call=here
-    )
+    outcome = compare(Trial(whole_nodes(week(), 16), "easy", per_node=1, has_names=True), call=here)
 
     assert outcome.differences == []
     assert outcome.plain == 235
@@ -120,9 +118,9 @@ def small_trials(draw: st.DrawFn) -> Trial:
         run = draw(st.sampled_from([1, 10, 30, 100, 270, 300, 301, 700]))
         requested = draw(st.sampled_from([run, run, 2 * run, 3 * run, max(1, run // 3)]))
         jobs.append(Job(number, at, draw(st.integers(1, processors)), run, requested))
-    is_pool, policy = draw(st.booleans()), draw(st.sampled_from(POLICIES))
+    per_node, policy = draw(st.sampled_from([None, 1])), draw(st.sampled_from(POLICIES))
     log = Log("small", processors, jobs)
-    return Trial(log, policy, is_pool, has_names=not is_pool, has_states=True)
+    return Trial(log, policy, per_node, has_names=per_node is not None, has_states=True)
 
 
 @settings(deadline=None, max_examples=60)
@@ -181,7 +179,7 @@ def test_a_made_log_is_the_same_each_time() -> None:
 
 
 def test_the_loads_of_others_have_their_size() -> None:
-    asks = [one for one in loads.kueue() if one["op"] == "add_ask"]
+    asks = [one for one in loads.kueue(loads.BASELINE) if one["op"] == "add_ask"]
     nodes = [one for one in loads.yunikorn(4_000) if one["op"] == "add_node"]
 
     assert (len(asks), len(nodes)) == (15_000, 4_000)
@@ -190,9 +188,9 @@ def test_the_loads_of_others_have_their_size() -> None:
 @pytest.mark.takes_long
 def test_the_load_of_kueue() -> None:
     """Its work fills all quotas for 66 seconds."""
-    run = loads.replay(loads.kueue())
+    run = loads.replay(loads.kueue(loads.BASELINE))
 
     assert len(run.bound) == 15_000
     assert 66 < run.end_s < 68
-    waits_s = loads.mean_waits_s(run)
+    waits_s = loads.mean_waits_s(loads.BASELINE, run)
     assert waits_s["large"] < waits_s["medium"] < waits_s["small"]
