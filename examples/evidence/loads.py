@@ -81,12 +81,12 @@ BASELINE: Final = Kueue(
     ],
 )
 LARGE: Final = Kueue(
-    20,
+    10,
     100,
     [
-        Workloads("small", 20, 20, 50, 50, 1),
-        Workloads("medium", 7, 50, 100, 100, 5),
-        Workloads("large", 3, 200, 200, 200, 20),
+        Workloads("small", 35, 60, 150, 50, 1),
+        Workloads("medium", 11, 300, 350, 100, 5),
+        Workloads("large", 4, 700, 700, 200, 20),
     ],
 )
 

@@ -179,10 +179,14 @@ def test_a_made_log_is_the_same_each_time() -> None:
 
 
 def test_the_loads_of_others_have_their_size() -> None:
-    asks = [one for one in loads.kueue(loads.BASELINE) if one["op"] == "add_ask"]
+    asks = [
+        [one for one in loads.kueue(shape) if one["op"] == "add_ask"]
+        for shape in (loads.BASELINE, loads.LARGE)
+    ]
     nodes = [one for one in loads.yunikorn(4_000) if one["op"] == "add_node"]
 
-    assert (len(asks), len(nodes)) == (15_000, 4_000)
+    assert [len(some) for some in asks] == [15_000, 50_000]
+    assert len(nodes) == 4_000
 
 
 @pytest.mark.takes_long
