@@ -116,8 +116,15 @@ def of_starts(trial: starts.Trial, found: starts.Outcome) -> Claim:
     title = f"{trial.log.name}, {trial.title}"
     for difference in found.differences[:3]:
         CONSOLE.print(f"{title}: {difference}")
-    differ = len(found.differences)
-    return Claim(f"{title}: {found.jobs:,} starts", "0 differ", f"{differ:,} differ", not differ)
+    counts = [(0, len(found.differences), "differ")]
+    if trial.has_names or trial.has_states:
+        counts.append((trial.apart, found.plain, "in a pool"))
+    return Claim(
+        what=f"{title}: {found.jobs:,} starts",
+        expected=", ".join(f"{expected:,} {where}" for expected, _, where in counts),
+        found=", ".join(f"{differ:,} {where}" for _, differ, where in counts),
+        holds=all(expected == differ for expected, differ, _ in counts),
+    )
 
 
 def others(_: int) -> Iterator[Claim]:

@@ -39,6 +39,7 @@ class Trial:
             that needs several nodes is a gang.
         has_names: Whether what is reserved are certain nodes in the plain simulator, too.
         has_states: Whether it looks again, too, when Muster does for the states of applications.
+        apart: How many starts differ in a plain simulator that does neither.
     """
 
     log: Log
@@ -46,6 +47,7 @@ class Trial:
     per_node: int | None = None
     has_names: bool = False
     has_states: bool = False
+    apart: int = 0
 
     @property
     def title(self) -> str:
@@ -125,10 +127,13 @@ def trials() -> Iterator[Trial]:
     for log in pools:
         for policy in policies:
             yield Trial(log, policy)
-    yield Trial(made(are_ended=False), "easy", has_states=True)
-    for log in (whole_nodes(week(), 16), whole_nodes(philly("2869ce", 16), 8)):
-        for policy in policies:
-            yield Trial(log, policy, per_node=1, has_names=policy == "easy")
+    yield Trial(made(are_ended=False), "easy", has_states=True, apart=1_858)
+    for nodes, apart in (
+        (whole_nodes(week(), 16), 235),
+        (whole_nodes(philly("2869ce", 16), 8), 95),
+    ):
+        yield Trial(nodes, "fcfs", per_node=1)
+        yield Trial(nodes, "easy", per_node=1, has_names=True, apart=apart)
 
 
 def differences(expected: Mapping[int, float], found: Mapping[int, float]) -> list[Difference]:

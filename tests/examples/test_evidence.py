@@ -123,14 +123,13 @@ def small_trials(draw: st.DrawFn) -> Trial:
     return Trial(log, policy, per_node, has_names=per_node is not None, has_states=True)
 
 
-@settings(deadline=None, max_examples=60)
 @given(small_trials())
 def test_each_start_of_small_logs(trial: Trial) -> None:
     assert compare(trial, call=here).differences == []
 
 
 @pytest.mark.takes_long
-@settings(deadline=None, max_examples=1500)
+@settings(max_examples=1000)
 @given(small_trials())
 def test_each_start_of_many_small_logs(trial: Trial) -> None:
     assert compare(trial, call=here).differences == []
