@@ -36,9 +36,8 @@ demo: $(VENV)/.runtime ## Replay a trace of a real GPU cluster, and compare with
 	@$(PY) examples/philly/demo.py --reports build/demo
 
 .PHONY: evidence
-evidence: $(VENV)/.runtime ## Fill a real GPU cluster as was published, and let the jobs of two others wait with backfill
-	@$(PY) examples/openb/evidence.py
-	@$(PY) -m examples.philly.backfill
+evidence: $(VENV)/.runtime ## Check all that docs/evidence.md claims: published figures, each start of FCFS and EASY, loads of others
+	@$(PY) -m examples.evidence
 
 .PHONY: demo-ray
 demo-ray: $(VENV)/.ray ## Run three programs with plain Ray and with Muster, on a small cluster of Ray here
