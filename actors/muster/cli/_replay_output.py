@@ -15,7 +15,7 @@ from muster.cli._output import Column, Unit, console_of, print_parts, tables_of
 from muster.cli._progress import clock, instant
 from muster.feeds import FeedOrigin, date_text
 from muster.figures.text import cause, counted, measured, percent, resource_time, seconds_text
-from muster.replay import LostRuns, Summary, WaitSummary
+from muster.replay import JobGroup, LostRuns, Summary, WaitSummary
 from muster.report import Board, QueueNow, as_words
 
 WIDE: Final = 88
@@ -139,6 +139,8 @@ def print_summary(
     parts.append(_counts(summary))
     if summary.queues:
         parts += _waits(console, summary)
+    if summary.measures.ended:
+        parts += _jobs(console, summary)
     if summary.parts:
         parts += _parts(console, summary)
     if summary.lost:
@@ -185,6 +187,8 @@ def _counts(summary: Summary) -> Table:
         if reserved.unbound:
             table.add_row("not bound with a reservation", f"{reserved.unbound:,}")
     table.add_row("events refused", f"{summary.refused:,}")
+    if summary.makespan_s is not None:
+        table.add_row("makespan", seconds_text(summary.makespan_s))
     fairness = summary.fairness
     for what, index in (("queues", fairness.queues), ("users", fairness.users)):
         if index is not None:
@@ -253,10 +257,51 @@ def _of(wait: WaitSummary) -> tuple[str, ...]:
     return tuple("-" if time_s is None else seconds_text(time_s) for time_s in times_s)
 
 
+# COMMAND-36
+def _jobs(console: Console, summary: Summary) -> Iterator[Table]:
+    """Yield the waits and bounded slowdowns of jobs, by size if there are several."""
+    measures = summary.measures
+    groups = {} if len(measures.by_size) == 1 else dict(measures.by_size)
+    groups["all"] = JobGroup(measures.wait, measures.bounded_slowdown)
+    rows = [job_cells(group) for group in groups.values()]
+    what = f"jobs by {measures.size_resource}" if len(groups) > 1 else "jobs that ran"
+    units = [
+        [Column(title, cells)]
+        for title, cells in zip(JOB_TITLES, zip(*rows, strict=True), strict=True)
+    ]
+    return tables_of(console, [Column(what, list(groups), folds=True)], units)
+
+
+JOB_TITLES: Final = (
+    *("jobs", "mean wait", "median", "95 %", "longest"),
+    *("bounded slowdown", "median", "95 %"),
+)
+"""The titles of :func:`job_cells`."""
+
+
+def job_cells(group: JobGroup) -> tuple[str, ...]:
+    """Return the cells for the waits and the bounded slowdowns of jobs."""
+    slowdown = group.bounded_slowdown
+    slowdowns = (slowdown.mean, slowdown.median, slowdown.p95)
+    return (
+        f"{group.wait.count:,}",
+        *_of(group.wait),
+        *("-" if value is None else measured(value) for value in slowdowns),
+    )
+
+
 def _utilisation(console: Console, summary: Summary) -> Iterator[Table]:
-    used = [*map(_percent, summary.utilisation.values())]
+    until, weighted = summary.utilisation_to_last_arrival, summary.measures.weighted_wait_s
+    waits = [weighted.get(kind) for kind in summary.utilisation]
+    columns = [
+        Column("used", [*map(_percent, summary.utilisation.values())]),
+        Column("until the last arrival", [_percent(until.get(one)) for one in summary.utilisation]),
+        Column(
+            "weighted wait of jobs", ["-" if wait is None else seconds_text(wait) for wait in waits]
+        ),
+    ]
     names = Column("resource", list(summary.utilisation), folds=True)
-    return tables_of(console, [names], [[Column("used", used)]])
+    return tables_of(console, [names], [[column] for column in columns])
 
 
 # COMMAND-22

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
-from muster.replay import Fairness, LostRuns, QueuePart, Remark, Reserved, WaitSummary
+from muster.replay import Fairness, JobMeasures, LostRuns, QueuePart, Remark, Reserved, WaitSummary
 from muster_core.decisions import Announced, seconds
 from muster_core.snapshots import AskPlace
 
@@ -119,6 +119,9 @@ class Figures:
             priorities.
         parts: What queues below parents with a half-life had, and what was their due; empty for a
             log, a leaf and priorities.
+        utilisation_to_last_arrival: The same as ``utilisation`` until the last ask came; empty for
+            a log, a leaf and priorities.
+        measures: The measures of jobs; None for a log, a leaf and priorities.
     """
 
     jobs: int
@@ -137,6 +140,10 @@ class Figures:
     fairness: Fairness | None = None
     reserved: Reserved | None = None
     parts: Mapping[str, QueuePart] = attrs.field(factory=dict[str, QueuePart])
+    utilisation_to_last_arrival: Mapping[str, float | None] = attrs.field(
+        factory=dict[str, "float | None"]
+    )
+    measures: JobMeasures | None = None
 
 
 @final
@@ -357,8 +364,8 @@ class Warned:
 # As JSON
 
 Number: TypeAlias = "int | float | None"
-Tree: TypeAlias = "Mapping[str, Tree] | Number"
-"""Numbers in nested maps."""
+Tree: TypeAlias = "Mapping[str, Tree] | Number | str"
+"""Numbers in nested maps, and names."""
 
 
 def as_map(
@@ -464,12 +471,12 @@ def _none(there: Mapping[str, Tree], key: str) -> Tree:
 
 
 def difference(a: Tree, b: Tree) -> Tree:
-    """Return the second value minus the first, part by part; None if one is unknown."""
+    """Return the second value minus the first, part by part; None if one is unknown, or a name."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return {name: difference(a.get(name), b.get(name)) for name in {**a, **b}}
-    if a is None or b is None or isinstance(a, Mapping) or isinstance(b, Mapping):
-        return None
-    return b - a
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return b - a
+    return None
 
 
 def _difference(first: FirstDifference | None) -> dict[str, object] | None:

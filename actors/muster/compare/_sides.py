@@ -252,6 +252,7 @@ class FeedSide:
         """Record that nothing comes any more."""
         self._census.catch_up(now_us)
         self._costs.pass_to(now_us)
+        self._costs.jobs.end(self._census.alive())
 
     @property
     def machine(self) -> CoordinatorMachine:
