@@ -139,7 +139,7 @@ def print_summary(
     parts.append(_counts(summary))
     if summary.queues:
         parts += _waits(console, summary)
-    if summary.measures.ended:
+    if len(summary.measures.by_size) > 1:
         parts += _jobs(console, summary)
     if summary.parts:
         parts += _parts(console, summary)
@@ -189,6 +189,9 @@ def _counts(summary: Summary) -> Table:
     table.add_row("events refused", f"{summary.refused:,}")
     if summary.makespan_s is not None:
         table.add_row("makespan", seconds_text(summary.makespan_s))
+    slowdown = summary.measures.bounded_slowdown.mean
+    if slowdown is not None:
+        table.add_row("mean bounded slowdown", measured(slowdown))
     fairness = summary.fairness
     for what, index in (("queues", fairness.queues), ("users", fairness.users)):
         if index is not None:
@@ -259,35 +262,23 @@ def _of(wait: WaitSummary) -> tuple[str, ...]:
 
 # COMMAND-36
 def _jobs(console: Console, summary: Summary) -> Iterator[Table]:
-    """Yield the waits and bounded slowdowns of jobs, by size if there are several."""
+    """Yield the waits and bounded slowdowns of jobs by size."""
     measures = summary.measures
-    groups = {} if len(measures.by_size) == 1 else dict(measures.by_size)
-    groups["all"] = JobGroup(measures.wait, measures.bounded_slowdown)
-    rows = [job_cells(group) for group in groups.values()]
-    what = f"jobs by {measures.size_resource}" if len(groups) > 1 else "jobs that ran"
+    groups = {**measures.by_size, "all": JobGroup(measures.wait, measures.bounded_slowdown)}
+    rows = [_job_cells(group) for group in groups.values()]
+    titles = ("jobs", "mean wait", "median", "95 %", "longest", "slowdown", "median", "95 %")
     units = [
-        [Column(title, cells)]
-        for title, cells in zip(JOB_TITLES, zip(*rows, strict=True), strict=True)
+        [Column(title, cells)] for title, cells in zip(titles, zip(*rows, strict=True), strict=True)
     ]
-    return tables_of(console, [Column(what, list(groups), folds=True)], units)
+    names = Column(f"jobs by {measures.size_resource}", list(groups), folds=True)
+    return tables_of(console, [names], units)
 
 
-JOB_TITLES: Final = (
-    *("jobs", "mean wait", "median", "95 %", "longest"),
-    *("bounded slowdown", "median", "95 %"),
-)
-"""The titles of :func:`job_cells`."""
-
-
-def job_cells(group: JobGroup) -> tuple[str, ...]:
-    """Return the cells for the waits and the bounded slowdowns of jobs."""
+def _job_cells(group: JobGroup) -> tuple[str, ...]:
     slowdown = group.bounded_slowdown
     slowdowns = (slowdown.mean, slowdown.median, slowdown.p95)
-    return (
-        f"{group.wait.count:,}",
-        *_of(group.wait),
-        *("-" if value is None else measured(value) for value in slowdowns),
-    )
+    of_slowdown = ("-" if value is None else measured(value) for value in slowdowns)
+    return (f"{group.wait.count:,}", *_of(group.wait), *of_slowdown)
 
 
 def _utilisation(console: Console, summary: Summary) -> Iterator[Table]:
@@ -295,10 +286,8 @@ def _utilisation(console: Console, summary: Summary) -> Iterator[Table]:
     waits = [weighted.get(kind) for kind in summary.utilisation]
     columns = [
         Column("used", [*map(_percent, summary.utilisation.values())]),
-        Column("until the last arrival", [_percent(until.get(one)) for one in summary.utilisation]),
-        Column(
-            "weighted wait of jobs", ["-" if wait is None else seconds_text(wait) for wait in waits]
-        ),
+        Column("before the drain", [_percent(until.get(one)) for one in summary.utilisation]),
+        Column("weighted wait", ["-" if wait is None else seconds_text(wait) for wait in waits]),
     ]
     names = Column("resource", list(summary.utilisation), folds=True)
     return tables_of(console, [names], [[column] for column in columns])
