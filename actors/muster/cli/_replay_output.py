@@ -187,15 +187,15 @@ def _counts(summary: Summary) -> Table:
         if reserved.unbound:
             table.add_row("not bound with a reservation", f"{reserved.unbound:,}")
     table.add_row("events refused", f"{summary.refused:,}")
-    if summary.makespan_s is not None:
-        table.add_row("makespan", seconds_text(summary.makespan_s))
-    slowdown = summary.measures.bounded_slowdown.mean
-    if slowdown is not None:
-        table.add_row("mean bounded slowdown", measured(slowdown))
-    fairness = summary.fairness
-    for what, index in (("queues", fairness.queues), ("users", fairness.users)):
-        if index is not None:
-            table.add_row(f"fairness of {what}", measured(index))
+    fairness, slowdown = summary.fairness, summary.measures.bounded_slowdown
+    for what, value, write in (
+        ("makespan", summary.makespan_s, seconds_text),
+        ("mean bounded slowdown", slowdown.mean, measured),
+        ("fairness of queues", fairness.queues, measured),
+        ("fairness of users", fairness.users, measured),
+    ):
+        if value is not None:
+            table.add_row(what, write(value))
     return table
 
 

@@ -172,6 +172,7 @@ class Job:
     """An application.
 
     Attributes:
+        number: How many were submitted before it.
         name: Its name.
         queue: The path of its queue.
         user: Its user; empty for none.
@@ -190,8 +191,10 @@ class Job:
         areas: What they held since its start, times how long.
         wanted: What its asks ask for that do not run, if jobs are kept.
         nodes: The numbers of the nodes that they held since its start, if jobs are kept.
+        is_over: Whether none of its asks is left.
     """
 
+    number: int
     name: str
     queue: str
     user: str
@@ -313,7 +316,7 @@ class JobBook:
         self._kept: list[Job] | None = [] if keeps else None
         #: The jobs whose applications have not completed.
         self._open: dict[str, Job] = {}
-        self._never_ran = 0
+        self._submitted = self._never_ran = 0
         #: Of each job that ran and is over: its times, the most that it held, and to whom it belongs.
         self._waits = array("q")
         self._runs = array("q")
@@ -327,7 +330,8 @@ class JobBook:
     def submitted(self, at_us: int, app: str, queue: str, user: str | None) -> None:
         """Record a new application; a removed one of the same name is over."""
         self.completed(app)
-        self._open[app] = Job(app, queue, user or "", at_us)
+        self._open[app] = Job(self._submitted, app, queue, user or "", at_us)
+        self._submitted += 1
 
     def completed(self, app: str) -> None:
         """Record that an application has completed, if it is there."""
@@ -420,7 +424,7 @@ class JobBook:
     def jobs(self) -> Sequence[Job]:
         """Return all jobs that were kept, in the order in which they were submitted."""
         unfinished = [job for job in self._open.values() if not job.is_partial]
-        return sorted([*(self._kept or ()), *unfinished], key=lambda job: job.came_us)
+        return sorted([*(self._kept or ()), *unfinished], key=lambda job: (job.came_us, job.number))
 
     def measures(self, size_resource: str | None) -> JobMeasures:
         """Return the measures of all jobs, after the end."""
@@ -642,7 +646,11 @@ JOB_COLUMNS: Final = (
         "its end",
         lambda _, job: None if job.run_us is None else _seconds(job.end_us),
     ),
-    JobColumn("waiting_time", "its wait", lambda _, job: _seconds(job.wait_us)),
+    JobColumn(
+        "waiting_time",
+        "its wait; of a job that never ran, until it was gone",
+        lambda _, job: _seconds(job.wait_us),
+    ),
     JobColumn(
         "turnaround_time", "its wait and its run", _of_run(lambda wait, run: seconds(wait + run))
     ),
