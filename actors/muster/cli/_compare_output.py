@@ -425,7 +425,9 @@ def _measured(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
         return
     until_a, until_b = a.utilisation_to_last_arrival, b.utilisation_to_last_arrival
     for kind in sorted({*until_a, *until_b}):
-        yield f"{kind} before the drain", _shares(until_a.get(kind), until_b.get(kind))
+        shares = until_a.get(kind), until_b.get(kind)
+        if shares != (None, None):
+            yield f"{kind} before the drain", _shares(*shares)
     one, other = a.measures.bounded_slowdown, b.measures.bounded_slowdown
     if one.mean is not None or other.mean is not None:
         yield "bounded slowdown", _three(one.mean, other.mean, measured)

@@ -284,11 +284,13 @@ def _job_cells(group: JobGroup) -> tuple[str, ...]:
 def _utilisation(console: Console, summary: Summary) -> Iterator[Table]:
     until, weighted = summary.utilisation_to_last_arrival, summary.measures.weighted_wait_s
     waits = [weighted.get(kind) for kind in summary.utilisation]
-    columns = [
-        Column("used", [*map(_percent, summary.utilisation.values())]),
-        Column("before the drain", [_percent(until.get(one)) for one in summary.utilisation]),
-        Column("weighted wait", ["-" if wait is None else seconds_text(wait) for wait in waits]),
-    ]
+    columns = [Column("used", [*map(_percent, summary.utilisation.values())])]
+    if any(share is not None for share in until.values()):
+        shares = [_percent(until.get(kind)) for kind in summary.utilisation]
+        columns.append(Column("before the drain", shares))
+    if weighted:
+        shown = ["-" if wait is None else seconds_text(wait) for wait in waits]
+        columns.append(Column("weighted wait", shown))
     names = Column("resource", list(summary.utilisation), folds=True)
     return tables_of(console, [names], [[column] for column in columns])
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from math import fsum
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 import attrs
 
@@ -569,7 +569,9 @@ def _swf_status(job: Job) -> int:
 
 
 @final
-class JobColumn(NamedTuple):
+@final
+@attrs.frozen
+class JobColumn:
     """A column of the table of jobs.
 
     Attributes:
@@ -609,7 +611,7 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 
 # COMMAND-37
-JOB_COLUMNS: Final = (
+JOB_COLUMNS: Final[Sequence[JobColumn]] = (
     JobColumn("job_id", "the name of the application", lambda _, job: job.name),
     JobColumn("workload_name", "the name of the feed", lambda table, _: table.workload),
     JobColumn(
