@@ -8,6 +8,7 @@ Parallel Job Scheduling*, JSSPP 1998, has the bounded slowdown.
 from __future__ import annotations
 
 import csv
+import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -190,7 +191,7 @@ class Job:
         most: The most that they held at one time.
         areas: What they held since its start, times how long.
         wanted: What its asks ask for that do not run, if jobs are kept.
-        nodes: The numbers of the nodes that they held since its start, if jobs are kept.
+        nodes: A bit for each node that they held since its start, by its number, if jobs are kept.
         is_over: Whether none of its asks is left.
     """
 
@@ -212,14 +213,13 @@ class Job:
     most: dict[str, int] = attrs.field(factory=dict[str, int])
     areas: dict[str, int] = attrs.field(factory=dict[str, int])
     wanted: dict[str, int] = attrs.field(factory=dict[str, int])
-    nodes: set[int] = attrs.field(factory=set[int])
+    nodes: int = 0
     is_over: bool = False
 
     def bind(self, at_us: int, ask: LiveAsk) -> None:
         """Let an ask of it be bound."""
         if not (self.running or self.completed):
-            self.start_us, self.areas = at_us, {}
-            self.nodes.clear()
+            self.start_us, self.areas, self.nodes = at_us, {}, 0
         self.running += 1
         held, most = self.held, self.most
         for kind, amount in ask.resources.items():
@@ -265,6 +265,9 @@ class Job:
         is_whole = self.completed and self.reason is None and not self.in_vain
         return "COMPLETED_SUCCESSFULLY" if is_whole else "COMPLETED_KILLED"
 
+
+_NOTHING: Final[dict[str, int]] = {}
+"""What jobs hold that are over; it never changes."""
 
 _GIB: Final = 2**30
 _CLASS_BITS: Final = 2
@@ -338,6 +341,8 @@ class JobBook:
         job = self._open.pop(app, None)
         if job is not None:
             self._close(job)
+            job.held = job.areas = _NOTHING  # There may be very many jobs to keep.
+            job.wanted = job.wanted or _NOTHING
 
     def taken(self, at_us: int, ask: LiveAsk) -> None:
         """An ask is no longer pending; unless it is held next, it is gone."""
@@ -366,7 +371,7 @@ class JobBook:
         if ask.requested_us is not None:
             job.requested_us = max(job.requested_us or 0, ask.requested_us)
         if self._kept is not None and ask.node is not None:
-            job.nodes.add(self.nodes.setdefault(ask.node, len(self.nodes)))
+            job.nodes |= 1 << self.nodes.setdefault(ask.node, len(self.nodes))
 
     def lost_node(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
         """An ask has lost its node."""
@@ -599,15 +604,11 @@ def _of_run(value: Callable[[int, int], float | None]) -> Callable[[JobTable, Jo
     return of
 
 
-def _ranges(numbers: Iterable[int]) -> str:
-    """Return numbers as Batsim writes them: ``0-3 7``."""
-    found: list[list[int]] = []
-    for number in sorted(numbers):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in found)
+def _ranges(nodes: int) -> str:
+    """Return the numbers of bits as Batsim writes them: ``0-3 7``."""
+    runs = re.finditer("1+", f"{nodes:b}"[::-1])
+    ends = ((found.start(), found.end() - 1) for found in runs)
+    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in ends)
 
 
 # COMMAND-37

@@ -312,7 +312,7 @@ def test_the_standard_workload_format(tmp_path: Path, name: str) -> None:
     ]
 
 
-# COMMAND-37, IMPORT-8: what is written can be read, and makes the same jobs
+# COMMAND-37: what is written can be read, and makes the same jobs
 def test_a_table_in_swf_can_be_imported(tmp_path: Path) -> None:
     log, feed, again = (tmp_path / name for name in ("a.swf", "feed.jsonl", "b.swf"))
 
@@ -338,7 +338,7 @@ def test_the_status_of_jobs_in_swf(tmp_path: Path) -> None:
     ]
 
 
-# COMMAND-37, COMMAND-7: the table may go to standard output, and is no other file
+# COMMAND-37: the table may go to standard output, and is no other file
 def test_where_the_table_goes(tmp_path: Path) -> None:
     feed = written(tmp_path / "feed.yaml", JOBS)
     shown = run("replay", feed, "--jobs", "-")
