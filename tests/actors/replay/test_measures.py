@@ -379,7 +379,7 @@ def test_a_report_has_the_measures(tmp_path: Path) -> None:
     page = report.read_text()
 
     assert '<section id="jobs">' in page
-    assert "<td>5-16</td><td>1</td>" in page
+    assert '<td data-l="by vcore">5-16</td><td data-l="jobs">1</td>' in page
     assert "Makespan: 2 min 20 s." in page
 
 

@@ -194,12 +194,12 @@ def _jobs(what: str, groups: Mapping[str, JobGroup]) -> str:
     titles = "".join(f'<th scope="col">{head}</th>' for head in (what, *_JOB_HEADS))
     most = sorted(groups, key=lambda name: -groups[name].wait.count)[:MOST_ROWS]
     shown = set(most)
-    rows = "".join(_job_row(name, groups[name]) for name in groups if name in shown)
+    rows = "".join(_job_row(what, name, groups[name]) for name in groups if name in shown)
     rest = f'<p class="rest">… {len(groups):,} in all</p>' if len(shown) < len(groups) else ""
     return f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{rest}"
 
 
-def _job_row(name: str, group: JobGroup) -> str:
+def _job_row(what: str, name: str, group: JobGroup) -> str:
     wait, slowdown = group.wait, group.bounded_slowdown
     times = (wait.mean_s, wait.median_s, wait.p95_s, wait.longest_s)
     slowdowns = (slowdown.mean, slowdown.median, slowdown.p95)
@@ -209,7 +209,9 @@ def _job_row(name: str, group: JobGroup) -> str:
         *map(_time, times),
         *(NOTHING if value is None else measured(value) for value in slowdowns),
     )
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    named = zip((what, *_JOB_HEADS), cells, strict=True)
+    written = "".join(f'<td data-l="{head}">{cell}</td>' for head, cell in named)
+    return f"<tr>{written}</tr>"
 
 
 def _time(time_s: float | None) -> str:
