@@ -34,6 +34,7 @@ from click.testing import CliRunner, Result
 from muster.cli._main import muster
 from muster.feeds import OPS
 from muster.feeds._affinity import REQUIREMENT_FIELDS, TAINT_FIELDS, TOLERATION_FIELDS
+from muster.replay import JOB_COLUMNS
 from muster.service.metrics.scrape import METRICS
 from muster_core.config.properties import PROPERTIES
 from muster_core.gangs import GANG_TRANSITIONS, GangState, GangTrigger
@@ -53,6 +54,7 @@ PAGES = (
     DOCS / "fair-share.md",
     DOCS / "devices.md",
     DOCS / "preemption.md",
+    DOCS / "report.md",
     DOCS / "explain.md",
     DOCS / "compare.md",
     DOCS / "embedding.md",
@@ -75,6 +77,7 @@ WRITING = (
 
 SPEED = re.compile(r"in [\d.]+ s\s\([\d,.]+\sa\ssecond\)")
 METRIC_ROWS = re.compile(r"(<!-- metrics -->\n)(?:\|[^\n]*\n)*")
+JOB_ROWS = re.compile(r"(<!-- job columns -->\n)(?:\|[^\n]*\n)*")
 PROPERTY_ROWS = re.compile(r"(<!-- properties -->\n)(?:\|[^\n]*\n)*")
 PROPERTY_LINKS = {
     "application.sort.policy": "order.md#applications-of-a-leaf",
@@ -410,6 +413,13 @@ def metric_rows() -> str:
     return "\n".join([*rows, ""])
 
 
+def job_rows() -> str:
+    """List the columns of the table of jobs as the rows of a table."""
+    rows = ["| column | what it says |", "| --- | --- |"]
+    rows += [f"| `{column.name}` | {column.text} |" for column in JOB_COLUMNS]
+    return "\n".join(rows) + "\n"
+
+
 def property_rows() -> str:
     """Return the rows about all properties of queues."""
     rows = ["| property | values | says | default | inherited |", "| --- | --- | --- | --- | --- |"]
@@ -509,6 +519,7 @@ def refreshed(page: str, folder: Path | None = None) -> str:
         folder: Where its commands are run, one after the other; None for where each belongs.
     """
     page = METRIC_ROWS.sub(lambda found: found[1] + metric_rows(), page)
+    page = JOB_ROWS.sub(lambda found: found[1] + job_rows(), page)
     page = PROPERTY_ROWS.sub(lambda found: found[1] + property_rows(), page)
     page = FIELDS.sub(lambda found: found[1] + fields_of(found[2]), page)
     page = QUOTED_FILE.sub(

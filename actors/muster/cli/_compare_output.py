@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from string import ascii_uppercase
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias, TypeVar, final
 
 import attrs
 import click
@@ -35,7 +35,7 @@ from muster.figures.text import (
     resource_time,
     seconds_text,
 )
-from muster.replay import LostRuns, Reserved
+from muster.replay import JobGroup, LostRuns, Reserved
 from muster_core.decisions import MICROSECONDS, Decision, Kind
 
 
@@ -278,6 +278,7 @@ def _details(console: Console, pair: _Pair) -> Iterator[RenderableType]:
     if compared.priorities:
         rows = [(_range(row.lowest, row.highest), row.a, row.b) for row in compared.priorities]
         yield from _groups(console, "priority", rows, pair.titles)
+    yield from _job_groups(console, pair)
     yield from _jobs(console, pair)
 
 
@@ -291,6 +292,7 @@ _IF_ANY: Final = frozenset({"ended without a node", "over their run limit"})
 
 _Reader: TypeAlias = Callable[[Figures], Number]
 _Writer: TypeAlias = Callable[[float], str]
+T = TypeVar("T")
 _Figure: TypeAlias = tuple[str, _Reader, _Writer]
 """The name of a figure, how to read it, and how to format it."""
 
@@ -321,6 +323,29 @@ _COUNTS: Final[Sequence[_Figure]] = (
 )
 
 _REFUSED: Final[_Figure] = ("events refused", lambda figures: figures.events_refused, _count)
+
+
+def _of_job(part: str, figure: str) -> Callable[[JobGroup | None], Number]:
+    """Return a reader of one figure of a group of jobs; a side may have none of them."""
+
+    def read(group: JobGroup | None) -> Number:
+        value: Number = getattr(getattr(group, part, None), figure, None)
+        return value
+
+    return read
+
+
+_OF_JOBS: Final = (
+    ("jobs", _of_job("wait", "count"), _count),
+    ("mean wait", _of_job("wait", "mean_s"), seconds_text),
+    ("median", _of_job("wait", "median_s"), seconds_text),
+    ("95 %", _of_job("wait", "p95_s"), seconds_text),
+    ("longest", _of_job("wait", "longest_s"), seconds_text),
+    ("slowdown", _of_job("bounded_slowdown", "mean"), measured),
+)
+
+MOST_GROUPS: Final = 10
+"""The most users, or sizes, in a table."""
 
 
 def _waits(figures: Figures) -> list[_Figure]:
@@ -380,6 +405,7 @@ def _figures_of(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
     yield "makespan", _three(a.makespan_s, b.makespan_s, seconds_text)
     for kind in sorted({*a.utilisation, *b.utilisation}):
         yield f"{kind} used", _shares(a.utilisation.get(kind), b.utilisation.get(kind))
+    yield from _measured(a, b)
     yield from _losses(a, b)
     if a.fairness is not None and b.fairness is not None:
         for what, one, other in (
@@ -390,6 +416,27 @@ def _figures_of(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
                 yield f"fairness of {what}", _three(one, other, measured)
     yield from _distances(a, b)
     yield from _reservations(a.reserved or Reserved(), b.reserved or Reserved())
+
+
+# COMMAND-36
+def _measured(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
+    """Yield the measures of jobs, and what was used until the last ask came."""
+    if a.measures is None or b.measures is None:
+        return
+    until_a, until_b = a.utilisation_to_last_arrival, b.utilisation_to_last_arrival
+    for kind in sorted({*until_a, *until_b}):
+        shares = until_a.get(kind), until_b.get(kind)
+        if shares != (None, None):
+            yield f"{kind} before the drain", _shares(*shares)
+    one, other = a.measures.bounded_slowdown, b.measures.bounded_slowdown
+    if one.mean is not None or other.mean is not None:
+        yield "bounded slowdown", _three(one.mean, other.mean, measured)
+        yield "slowdown: median", _three(one.median, other.median, measured)
+        yield "slowdown: 95 %", _three(one.p95, other.p95, measured)
+    of_a, of_b = a.measures.weighted_wait_s, b.measures.weighted_wait_s
+    for kind in sorted({*of_a, *of_b}):
+        told = _three(of_a.get(kind), of_b.get(kind), seconds_text)
+        yield f"wait weighted by {kind}", told
 
 
 # COMMAND-34
@@ -463,6 +510,17 @@ def _groups(
         if name in _ALWAYS or any(read(side) for side in sides)
     ]
     told += _waits(sides[0])
+    return _told_of(console, what, rows, told, titles)
+
+
+def _told_of(
+    console: Console,
+    what: str,
+    rows: Sequence[tuple[str, T, T]],
+    told: Sequence[tuple[str, Callable[[T], Number], _Writer]],
+    titles: _Three,
+) -> Iterator[RenderableType]:
+    """Return a table with a line for each side and one for the difference."""
     lines: list[tuple[str, ...]] = []
     for name, a, b in rows:
         threes = [_three(read(a), read(b), write) for _, read, write in told]
@@ -478,6 +536,26 @@ def _groups(
         [Column(what, names, folds=True), Column("", labels, folds=True)],
         [[Column(told[at][0], cells)] for at, cells in enumerate(numbers)],
     )
+
+
+# COMMAND-36
+def _job_groups(console: Console, pair: _Pair) -> Iterator[RenderableType]:
+    """Yield tables of the jobs by size and by user, where there are several."""
+    a, b = pair.compared.a.measures, pair.compared.b.measures
+    if a is None or b is None:
+        return
+    for what, one, other in (
+        (f"jobs by {a.size_resource}", a.by_size, b.by_size),
+        ("jobs by user", a.by_user, b.by_user),
+    ):
+        names = {**one, **other}
+        if len(names) > 1:
+            most = sorted(names, key=lambda name: -names[name].wait.count)[:MOST_GROUPS]
+            shown = [name for name in names if name in most]
+            rows = [(name or "(none)", one.get(name), other.get(name)) for name in shown]
+            yield from _told_of(console, what, rows, _OF_JOBS, pair.titles)
+            if len(shown) < len(names):
+                yield f"… {len(names):,} in all; `--format json` has them.\n"
 
 
 def _utilisation(console: Console, compared: Compared, titles: _Three) -> Iterator[RenderableType]:

@@ -69,13 +69,16 @@ from muster.report import Board, Content, Ending, Recorder, page
 from muster_core.errors import RefusedError
 
 
-def check_apart(feed: str, decisions: str | None, report: str | None) -> None:
-    """Make sure that the feed, the log and the report are different files.
+def check_apart(
+    feed: str, decisions: str | None, report: str | None, jobs: str | None = None
+) -> None:
+    """Make sure that the feed, the log, the report and the table of jobs are different files.
 
     Raises:
         FeedError: If two of the files are the same one.
     """
     files = [("the feed", feed), ("the log", decisions), ("the report", report)]
+    files.append(("the table of jobs", jobs))
     named = [(what, name) for what, name in files if name is not None and name != STDIN]
     for other, name in named[1:] if named and is_directory(feed) else ():
         if Path(name).resolve().parent == Path(feed).resolve():
@@ -92,8 +95,8 @@ def _same(one: Path, another: Path) -> bool:
     return one.resolve() == another.resolve()
 
 
-def opened_report(report: str) -> AbstractContextManager[Output]:
-    """Open the file of a report; an existing file is replaced only at the end of the context.
+def opened_whole(report: str) -> AbstractContextManager[Output]:
+    """Open the file of a report or a table of jobs; an existing file is replaced only at the end of the context.
 
     Raises:
         FeedError: If it cannot be written.
@@ -126,9 +129,13 @@ def write_report(
         FeedError: If it cannot be written.
     """
     recorder.close(tally.at_us)
-    name = name_of(feed) if feed == STDIN else Path(feed).name
-    content = Content(recorder, tally.summary(), name, ending, origin_us)
+    content = Content(recorder, tally.summary(), shown_name(feed), ending, origin_us)
     output.write(page(content).encode("utf-8"))
+
+
+def shown_name(feed: str) -> str:
+    """Return the name of a feed without its folder."""
+    return name_of(feed) if feed == STDIN else Path(feed).name
 
 
 T = TypeVar("T")
@@ -206,6 +213,7 @@ class ReplayArguments:
         feed: The name of the feed.
         decisions: The name of the decision log, or None.
         report: The name of the report, or None.
+        jobs: The name of the table of jobs, or None.
         live: Whether to show the queues while the replay runs.
         since: Where to begin, or None.
         start: From when on to count, or None.
@@ -219,6 +227,7 @@ class ReplayArguments:
     feed: str
     decisions: str | None
     report: str | None
+    jobs: str | None
     live: bool
     since: Instant | None
     start: Instant | None
@@ -230,8 +239,8 @@ class ReplayArguments:
 
     @property
     def takes_stdout(self) -> bool:
-        """Whether the decision log or the report takes standard output."""
-        return STDOUT in {self.decisions, self.report}
+        """Whether the decision log, the report or the table of jobs takes standard output."""
+        return STDOUT in {self.decisions, self.report, self.jobs}
 
     def check(self) -> None:
         """Refuse combinations of options that are not possible.
@@ -239,8 +248,10 @@ class ReplayArguments:
         Raises:
             click.UsageError: If the combination is not possible.
         """
-        if self.decisions == self.report == STDOUT:
-            raise click.UsageError("--decisions and --report cannot both be standard output")
+        named = {"--decisions": self.decisions, "--report": self.report, "--jobs": self.jobs}
+        first, *others = [option for option, name in named.items() if name == STDOUT] or [""]
+        if others:
+            raise click.UsageError(f"{first} and {others[0]} cannot both be standard output")
         if self.partition is not None and self.config is None:
             msg = "--partition needs --config: it names a partition of the configuration"
             raise click.UsageError(msg)
@@ -272,6 +283,14 @@ class ReplayArguments:
     metavar="FILE",
     help="Write a report to FILE, as HTML: what happened in queues and on nodes over time, and why "
     "asks waited. `-` is standard output; the summary then goes to standard error.",
+)
+@click.option(
+    "--jobs",
+    type=FILE,
+    metavar="FILE",
+    help="Write a table of all jobs to FILE: as CSV with the columns of Batsim and evalys, or in the "
+    "Standard Workload Format if the name ends in .swf; add .gz for gzip. `-` is standard output; "
+    "the summary then goes to standard error.",
 )
 @click.option(
     "--live",
@@ -329,7 +348,8 @@ def command(
     """
     arguments = ReplayArguments(**options)
     arguments.check()
-    tally, origin = Tally(counts_settles=not is_directory(arguments.feed)), FeedOrigin()
+    counts_settles, keeps_jobs = not is_directory(arguments.feed), arguments.jobs is not None
+    tally, origin = Tally(counts_settles=counts_settles, keeps_jobs=keeps_jobs), FeedOrigin()
     interrupt = InterruptHandler()
     report: str | None = None
     # Ctrl-C before anything was read writes no report.
@@ -361,10 +381,11 @@ def _run(
         source = stack.enter_context(_open_feed(arguments, progress, origin, left_out))
         source.items = iter(_begun(interrupt.reads(source.items)))
         start_us, until_us = _span(arguments, source)
-        check_apart(arguments.feed, arguments.decisions, arguments.report)
-        report = None
-        if arguments.report is not None:
-            report = stack.enter_context(opened_report(arguments.report))
+        check_apart(arguments.feed, arguments.decisions, arguments.report, arguments.jobs)
+        report, jobs = (
+            None if name is None else stack.enter_context(opened_whole(name))
+            for name in (arguments.report, arguments.jobs)
+        )
         journals: list[DecisionLog] = []
         if arguments.decisions is not None:
             journals.append(stack.enter_context(DecisionLog(arguments.decisions)))
@@ -381,6 +402,10 @@ def _run(
             )
         if report is not None and recorder is not None:
             write_report(report, arguments.feed, recorder, tally, ending, origin.us)
+        if jobs is not None:
+            table = tally.table(shown_name(arguments.feed), origin.us)
+            is_swf = str(arguments.jobs).lower().removesuffix(".gz").endswith(".swf")
+            jobs.write((table.swf() if is_swf else table.csv()).encode("utf-8", "replace"))
         print_left_out(arguments.feed, left_out)
 
 

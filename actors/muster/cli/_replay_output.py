@@ -15,7 +15,7 @@ from muster.cli._output import Column, Unit, console_of, print_parts, tables_of
 from muster.cli._progress import clock, instant
 from muster.feeds import FeedOrigin, date_text
 from muster.figures.text import cause, counted, measured, percent, resource_time, seconds_text
-from muster.replay import LostRuns, Summary, WaitSummary
+from muster.replay import JobGroup, LostRuns, Summary, WaitSummary
 from muster.report import Board, QueueNow, as_words
 
 WIDE: Final = 88
@@ -139,6 +139,8 @@ def print_summary(
     parts.append(_counts(summary))
     if summary.queues:
         parts += _waits(console, summary)
+    if len(summary.measures.by_size) > 1:
+        parts += _jobs(console, summary)
     if summary.parts:
         parts += _parts(console, summary)
     if summary.lost:
@@ -185,10 +187,15 @@ def _counts(summary: Summary) -> Table:
         if reserved.unbound:
             table.add_row("not bound with a reservation", f"{reserved.unbound:,}")
     table.add_row("events refused", f"{summary.refused:,}")
-    fairness = summary.fairness
-    for what, index in (("queues", fairness.queues), ("users", fairness.users)):
-        if index is not None:
-            table.add_row(f"fairness of {what}", measured(index))
+    fairness, slowdown = summary.fairness, summary.measures.bounded_slowdown
+    for what, value, write in (
+        ("makespan", summary.makespan_s, seconds_text),
+        ("mean bounded slowdown", slowdown.mean, measured),
+        ("fairness of queues", fairness.queues, measured),
+        ("fairness of users", fairness.users, measured),
+    ):
+        if value is not None:
+            table.add_row(what, write(value))
     return table
 
 
@@ -253,10 +260,39 @@ def _of(wait: WaitSummary) -> tuple[str, ...]:
     return tuple("-" if time_s is None else seconds_text(time_s) for time_s in times_s)
 
 
+# COMMAND-36
+def _jobs(console: Console, summary: Summary) -> Iterator[Table]:
+    """Yield the waits and bounded slowdowns of jobs by size."""
+    measures = summary.measures
+    groups = {**measures.by_size, "all": JobGroup(measures.wait, measures.bounded_slowdown)}
+    rows = [_job_cells(group) for group in groups.values()]
+    titles = ("jobs", "mean wait", "median", "95 %", "longest", "slowdown", "median", "95 %")
+    units = [
+        [Column(title, cells)] for title, cells in zip(titles, zip(*rows, strict=True), strict=True)
+    ]
+    names = Column(f"jobs by {measures.size_resource}", list(groups), folds=True)
+    return tables_of(console, [names], units)
+
+
+def _job_cells(group: JobGroup) -> tuple[str, ...]:
+    slowdown = group.bounded_slowdown
+    slowdowns = (slowdown.mean, slowdown.median, slowdown.p95)
+    of_slowdown = ("-" if value is None else measured(value) for value in slowdowns)
+    return (f"{group.wait.count:,}", *_of(group.wait), *of_slowdown)
+
+
 def _utilisation(console: Console, summary: Summary) -> Iterator[Table]:
-    used = [*map(_percent, summary.utilisation.values())]
+    until, weighted = summary.utilisation_to_last_arrival, summary.measures.weighted_wait_s
+    waits = [weighted.get(kind) for kind in summary.utilisation]
+    columns = [Column("used", [*map(_percent, summary.utilisation.values())])]
+    if any(share is not None for share in until.values()):
+        shares = [_percent(until.get(kind)) for kind in summary.utilisation]
+        columns.append(Column("before the drain", shares))
+    if weighted:
+        shown = ["-" if wait is None else seconds_text(wait) for wait in waits]
+        columns.append(Column("weighted wait", shown))
     names = Column("resource", list(summary.utilisation), folds=True)
-    return tables_of(console, [names], [[Column("used", used)]])
+    return tables_of(console, [names], [[column] for column in columns])
 
 
 # COMMAND-22

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from muster.compare._comparison import Comparison
 from muster.compare._inputs import Logged, events_of, is_decision, read_decisions
-from muster.compare._map import Warned, as_map
 from muster.compare._result import (
     MOST_JOBS,
     MOST_PRIORITIES,
@@ -24,15 +23,17 @@ from muster.compare._result import (
     JobChange,
     JobChanges,
     JobTimes,
+    LeftOut,
     Movement,
     PriorityRow,
     QueueRow,
     Refusals,
     Version,
+    Warned,
+    as_map,
 )
 from muster.compare._sides import (
     FeedSide,
-    LeftOut,
     LogSide,
     Side,
     noting,

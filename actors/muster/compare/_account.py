@@ -282,16 +282,23 @@ class SideAccount:
 
     # Results
 
-    def all(self) -> Figures:
-        """Return the figures of all asks and applications."""
+    def all(self, size_resource: str | None = None) -> Figures:
+        """Return the figures of all asks and applications.
+
+        Args:
+            size_resource: The type whose amount is the size of a job; None for the one that suits.
+        """
         figures = self._told(total(self._queues.values()), self._queues)
-        fairness = None if self._costs is None else self._costs.fairness()
-        parts = () if self._costs is None else self._costs.parts()
+        figures = attrs.evolve(figures, reserved=self._reserved.figures())
+        costs = self._costs
+        if costs is None:
+            return figures
         return attrs.evolve(
             figures,
-            fairness=fairness,
-            reserved=self._reserved.figures(),
-            parts={part.queue: part for part in parts},
+            fairness=costs.fairness(),
+            parts={part.queue: part for part in costs.parts()},
+            utilisation_to_last_arrival=costs.shares_until_arrival(),
+            measures=costs.measures(size_resource),
         )
 
     def queues(self) -> set[str]:

@@ -308,12 +308,15 @@ class _Pair:
         asks = a.asks_by_priority()
         for priority, number in b.asks_by_priority().items():
             asks[priority] = asks.get(priority, 0) + number
+        all_a = a.all()
+        measured = all_a.measures
+        all_b = b.all(None if measured is None else measured.size_resource)
         return Compared(
             decisions=self.streams.same,
             first=self.first,
             first_priority=self.first_priority,
-            a=attrs.evolve(a.all(), events_refused=refused_a),
-            b=attrs.evolve(b.all(), events_refused=refused_b),
+            a=attrs.evolve(all_a, events_refused=refused_a),
+            b=attrs.evolve(all_b, events_refused=refused_b),
             queues=tuple(
                 QueueRow(queue, a.queue(queue), b.queue(queue))
                 for queue in sorted(a.queues() | b.queues())

@@ -14,10 +14,8 @@ from itertools import tee
 from pathlib import Path
 from typing import Final, Protocol, final
 
-import attrs
-
 from muster.compare._inputs import Logged, events_of
-from muster.compare._result import Elsewhere
+from muster.compare._result import Elsewhere, LeftOut
 from muster.feeds import Expect, FeedItem, FeedOrigin, KeptFeed, RawEvent, Refused, Settle, parse
 from muster.replay import Beginning, Census, Costs, beginning_of
 from muster.replay._driver import submit_item_directly
@@ -254,6 +252,7 @@ class FeedSide:
         """Record that nothing comes any more."""
         self._census.catch_up(now_us)
         self._costs.pass_to(now_us)
+        self._costs.jobs.end(self._census.alive())
 
     @property
     def machine(self) -> CoordinatorMachine:
@@ -469,22 +468,6 @@ class LogSide:
     def find(self, _app: str, _ask: str, _instead: Announced | None, /) -> None:
         """Return None: a log does not know the state of an ask."""
         return
-
-
-@final
-@attrs.frozen
-class LeftOut:
-    """A ``configure`` event that is left out because another configuration is in force.
-
-    Attributes:
-        index: Its index in the feed, from 0.
-        line: Its line, from 1, or None if the encoding has no lines.
-        partition: The partition that it names, or None.
-    """
-
-    index: int
-    line: int | None
-    partition: str | None
 
 
 def sides_of(

@@ -18,13 +18,24 @@ from muster.replay._census import (
     event_of,
 )
 from muster.replay._check import Absent, Check, Difference, Found, Value
-from muster.replay._costs import Costs, Fairness, LostRuns, Waits, WaitSummary
+from muster.replay._costs import Costs, Fairness, LostRuns
 from muster.replay._driver import Watcher, begun_at, configured, replay
+from muster.replay._measures import (
+    JOB_COLUMNS,
+    JobColumn,
+    JobGroup,
+    JobMeasures,
+    JobTable,
+    SlowdownSummary,
+    Waits,
+    WaitSummary,
+)
 from muster.replay._parts import QueuePart, parts_of
 from muster.replay._tally import QueueSummary, Remark, Reserved, ReservedTally, Summary, Tally
 from muster.replay._warnings import FeedWarning
 
 __all__ = [
+    "JOB_COLUMNS",
     "Absent",
     "Beginning",
     "Census",
@@ -34,6 +45,10 @@ __all__ = [
     "Fairness",
     "FeedWarning",
     "Found",
+    "JobColumn",
+    "JobGroup",
+    "JobMeasures",
+    "JobTable",
     "Key",
     "Listener",
     "LiveAsk",
@@ -44,6 +59,7 @@ __all__ = [
     "Remark",
     "Reserved",
     "ReservedTally",
+    "SlowdownSummary",
     "Summary",
     "Tally",
     "Value",

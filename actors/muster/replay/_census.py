@@ -189,6 +189,7 @@ class LiveAsk:
         user: The user of its application, or None.
         devices: The numbers of the devices that it holds on its node, by type.
         once: Whether it is gone after it was bound.
+        requested_us: How long it is expected to take, or else may take, in microseconds, or None.
     """
 
     key: Key
@@ -203,11 +204,16 @@ class LiveAsk:
     user: str | None = None
     devices: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict[str, tuple[int, ...]])
     once: bool = False
+    requested_us: int | None = None
 
     @property
     def goes(self) -> bool:
         """Whether it is gone if it loses the node on which it is bound."""
         return self.once and self.bound_us is not None
+
+
+def _either(estimate_us: int | None, run_limit_us: int | None) -> int | None:
+    return run_limit_us if estimate_us is None else estimate_us
 
 
 _NEW: Final = AppState.NEW.value
@@ -223,8 +229,8 @@ class Listener(Protocol):
     def node(self, at_us: int, name: str, capacity: Resources | None, /) -> None:
         """A node has a new capacity; None if it was removed."""
 
-    def job(self, queue: str, /) -> None:
-        """An application was submitted to a queue."""
+    def job(self, at_us: int, app: str, queue: str | None, user: str | None, /) -> None:
+        """An application was submitted to a queue, perhaps earlier; None if it has completed."""
 
     def pending(self, at_us: int, ask: LiveAsk, /) -> None:
         """An ask is now pending or parked: it was added, or lost its node (see :meth:`lost_node`)."""
@@ -296,8 +302,11 @@ class Census:
             self._listener.node(at_us, name, capacity)
         self._queues |= beginning.apps
         self._users |= beginning.users
-        for queue in beginning.apps.values():
-            self._listener.job(queue)
+        came_us: dict[str, int] = {}
+        for old in beginning.asks:
+            came_us[old.app] = min(came_us.get(old.app, at_us), old.ask.came_us)
+        for app, queue in beginning.apps.items():
+            self._listener.job(came_us.get(app, at_us), app, queue, self._users.get(app))
         for path, priority in beginning.priorities.items():
             self._listener.priority(at_us, path, priority)
         for old in beginning.asks:
@@ -316,6 +325,7 @@ class Census:
             retries=one.retries,
             user=self._users.get(old.app),
             once=one.once,
+            requested_us=_either(one.estimate_us, one.run_limit_us),
         )
         self._pend(ask, at_us)
         if old.node is None:
@@ -328,6 +338,11 @@ class Census:
         if old.is_bound:
             ask.bound_us = at_us
             self._listener.bound(at_us, ask, None)
+
+    def alive(self) -> Iterator[LiveAsk]:
+        """Yield all asks."""
+        yield from self.unbound.values()
+        yield from self.holding.values()
 
     def check(self) -> None:
         """Assert the invariants; for tests."""
@@ -457,6 +472,7 @@ class Census:
                 retries=event.retries,
                 user=user,
                 once=event.once,
+                requested_us=_either(event.estimate_us, event.run_limit_us),
             )
             if self._knows(key):
                 self._next.setdefault(key, deque()).append(ask)
@@ -480,8 +496,11 @@ class Census:
         elif queue is not None:
             if kind is Kind.QUEUE_PRIORITY:
                 listener.priority(at_us, queue, decision.priority)
-            elif kind is Kind.APP_STATE and decision.state == _NEW:
-                listener.job(queue)
+            elif kind is Kind.APP_STATE and app is not None:
+                if decision.state == _NEW:
+                    listener.job(at_us, app, queue, self._users.get(app))
+                elif decision.state == _COMPLETED:
+                    listener.job(at_us, app, None, None)
 
     def _hold(self, key: Key, decision: Decision, at_us: int) -> None:
         ask = self.holding.get(key)

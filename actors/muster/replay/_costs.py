@@ -7,7 +7,6 @@ Of waits, one number for each ask is kept, and summarised on request.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -17,74 +16,13 @@ import attrs
 
 from muster.figures.usage import UsageAccount, total
 from muster.replay._census import LiveAsk
+from muster.replay._measures import JobBook, JobMeasures, JobTable, Waits, size_resource_of
 from muster.replay._parts import PartsOfQueues, QueuePart, due_of, dues_of
 from muster_core.config.model import Configuration
 from muster_core.decisions import EVICTIONS, MICROSECONDS, Reason, ends_ask
 from muster_core.resources import Resources
 from muster_core.structures.amounts import add_to
 from muster_core.values.resources import has_parts
-
-
-@final
-@attrs.frozen
-class WaitSummary:
-    """How long asks waited until they were bound for the first time, in seconds.
-
-    An ask that ended without having been bound counts with its wait until then.
-
-    Attributes:
-        count: How many asks these are; if 0, the other attributes are None.
-        mean_s: The arithmetic mean.
-        median_s: The median: the middle wait, or the mean of the two in the middle.
-        p95_s: The shortest wait that at least 95 % of the waits do not exceed.
-        longest_s: The longest wait.
-    """
-
-    count: int
-    mean_s: float | None = None
-    median_s: float | None = None
-    p95_s: float | None = None
-    longest_s: float | None = None
-
-
-LONGEST_US: Final = 2**63 - 1
-"""The longest wait that can be recorded, about 292,000 years, in microseconds."""
-
-
-@final
-class Waits:
-    """Waits in microseconds, eight bytes each: a million of them take 8 MB."""
-
-    def __init__(self) -> None:
-        self._waits_us = array("q")
-
-    def add(self, wait_us: int) -> None:
-        """Add a wait, in microseconds."""
-        self._waits_us.append(min(wait_us, LONGEST_US))
-
-    def extend(self, waits: Waits) -> None:
-        """Add all waits of another object."""
-        self._waits_us.extend(waits._waits_us)
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._waits_us)
-
-    def summary(self) -> WaitSummary:
-        """Return the figures of all waits."""
-        count = len(self._waits_us)
-        if not count:
-            return WaitSummary(0)
-        ordered = sorted(self._waits_us)
-        middle = ordered[(count - 1) // 2] + ordered[count // 2]
-        return WaitSummary(
-            count=count,
-            mean_s=sum(ordered) / count / MICROSECONDS,
-            median_s=middle / 2 / MICROSECONDS,
-            p95_s=ordered[-(-95 * count // 100) - 1] / MICROSECONDS,
-            longest_s=ordered[-1] / MICROSECONDS,
-        )
-
 
 _MILLI: Final = 1000
 """The base units of one ``vcore``."""
@@ -314,19 +252,39 @@ class QueueCosts:
     lost: dict[Reason, _Lost] = attrs.field(factory=lambda: defaultdict[Reason, _Lost](_Lost))
 
 
+def _shares(used: Mapping[str, int], offered: Mapping[str, int]) -> dict[str, float | None]:
+    return {
+        kind: used.get(kind, 0) / area if area else None for kind, area in sorted(offered.items())
+    }
+
+
 @final
 class Costs:
     """A listener of a census that adds up usage, waits, evictions and lost runs, and weighs shares.
 
+    Args:
+        keeps_jobs: Whether to keep all jobs for a table.
+
     Attributes:
         queues: What was reported of each queue, by path.
         asks_bound: How many asks were bound at least once.
+        jobs: What was reported of jobs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_jobs: bool = False) -> None:
         self.queues: dict[str, QueueCosts] = defaultdict(QueueCosts)
         self.asks_bound = 0
+        self.jobs = JobBook(keeps=keeps_jobs)
         self._now_us = 0
+        #: When the first job was submitted, and when an ask was last bound or released.
+        self._first_us: int | None = None
+        self._last_us: int | None = None
+        #: What all asks hold and have held; and this and the capacity until the last ask came.
+        self._used = UsageAccount()
+        self._arrived_us = -1
+        self._until_arrival: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
+        #: The highest capacity of all nodes.
+        self._most_there: dict[str, int] = {}
         self._nodes: dict[str, Resources] = {}
         #: The capacity of all nodes, over time.
         self._capacity = UsageAccount()
@@ -365,17 +323,29 @@ class Costs:
         if capacity is not None:
             self._nodes[name] = capacity
             self._capacity.take(capacity.amounts, at_us)
+            self.jobs.nodes.setdefault(name, len(self.jobs.nodes))
+            for kind, amount in self._capacity.held.items():
+                self._most_there[kind] = max(self._most_there.get(kind, 0), amount)
         self._by_queue.spoil()
         self._by_user.spoil()
         self._parts.resize(at_us)
 
-    def job(self, queue: str) -> None:
+    def job(self, at_us: int, app: str, queue: str | None, user: str | None) -> None:
         """Count an application."""
+        if queue is None:
+            self.jobs.completed(app)
+            return
         self.queues[queue].jobs += 1
+        self.jobs.submitted(at_us, app, queue, user)
+        if self._first_us is None:
+            self._first_us = max(at_us, self._now_us)
 
     def pending(self, at_us: int, ask: LiveAsk) -> None:
         """Count an ask that wants a node."""
         self._count(at_us, ask, 1)
+        if ask.came_us == at_us > self._arrived_us:
+            self._arrived_us = at_us
+            self._until_arrival = self._used.areas(at_us), self._capacity.areas(at_us)
         self._parts.want(ask.queue, 1, at_us)
 
     def _count(self, at_us: int, ask: LiveAsk, by: int) -> None:
@@ -389,6 +359,7 @@ class Costs:
         """Count an ask no more, or until it holds its node."""
         self._count(at_us, ask, -1)
         self._parts.want(ask.queue, -1, at_us)
+        self.jobs.taken(at_us, ask)
 
     def held(self, at_us: int, ask: LiveAsk) -> None:
         """Count an ask that has a node."""
@@ -396,9 +367,13 @@ class Costs:
         self._parts.hold(ask.queue, ask.resources.amounts, 1, at_us)
         self._by_queue.take(ask.queue, ask.resources, at_us)
         self._by_user.take(ask.user, ask.resources, at_us)
+        self._used.take(ask.resources.amounts, at_us)
+        self.jobs.held(ask)
 
     def bound(self, at_us: int, ask: LiveAsk, wait_us: int | None) -> None:
         """Count an ask that is bound for the first time."""
+        self._last_us = at_us
+        self.jobs.bound(at_us, ask, is_known=wait_us is not None)
         if wait_us is not None:
             self.asks_bound += 1
             self.queues[ask.queue].waits.add(wait_us)
@@ -413,6 +388,10 @@ class Costs:
         self._parts.hold(ask.queue, ask.resources.amounts, -1, at_us)
         self._by_queue.give_back(ask.queue, ask.resources, at_us)
         self._by_user.give_back(ask.user, ask.resources, at_us)
+        self._used.give_back(ask.resources.amounts, at_us)
+        self.jobs.lost_node(at_us, ask, reason)
+        if ask.bound_us is not None:
+            self._last_us = at_us
         if reason is not Reason.COMPLETED and reason is not None:
             self._ended(at_us, ask, reason)
 
@@ -467,11 +446,32 @@ class Costs:
 
     def shares(self, queues: Iterable[str] | None = None) -> dict[str, float | None]:
         """Return the share of each type that some queues, or all, have used, from 0 to 1."""
-        used = self._by_queue.used(queues, self._now_us)
-        return {
-            kind: used.get(kind, 0) / area if area else None
-            for kind, area in sorted(self._capacity.areas(self._now_us).items())
-        }
+        now_us = self._now_us
+        used = self._used.areas(now_us) if queues is None else self._by_queue.used(queues, now_us)
+        return _shares(used, self._capacity.areas(now_us))
+
+    # COMMAND-36
+    def shares_until_arrival(self) -> dict[str, float | None]:
+        """Return the share of each type that was used until the last ask came; empty if none came."""
+        return _shares(*self._until_arrival)
+
+    @property
+    def makespan_s(self) -> float | None:
+        """The time from the first job to the last bind or release, in seconds."""
+        if self._first_us is None or self._last_us is None:
+            return None
+        return (self._last_us - self._first_us) / MICROSECONDS
+
+    def measures(self, size_resource: str | None = None) -> JobMeasures:
+        """Return the measures of jobs, after their end; by default with the size that suits best."""
+        return self.jobs.measures(size_resource or size_resource_of(self.shares()))
+
+    def table(self, workload: str, origin_us: int | None) -> JobTable:
+        """Return the table of jobs, after their end."""
+        kind = size_resource_of(self.shares())
+        most = self._most_there.get(kind or "", 0)
+        jobs = self.jobs.jobs()
+        return JobTable(jobs, workload, kind, len(self.jobs.nodes), most, origin_us)
 
     def parts(self) -> tuple[QueuePart, ...]:
         """Return what queues below parents with a half-life had, and what was their due."""

@@ -16,7 +16,8 @@ import attrs
 
 from muster.feeds import FeedItem, Settle
 from muster.replay._census import Beginning, Census
-from muster.replay._costs import Costs, Fairness, LostRuns, Waits, WaitSummary
+from muster.replay._costs import Costs, Fairness, LostRuns
+from muster.replay._measures import JobMeasures, JobTable, Waits, WaitSummary
 from muster.replay._parts import QueuePart
 from muster.replay._warnings import FeedWarning, FeedWarnings
 from muster_core.decisions import GONE, MICROSECONDS, Announced, Decision, Kind, Reason
@@ -176,6 +177,11 @@ class Summary:
             the release.
         fairness: How even the shares of queues and of users were.
         reserved: How many asks had a reservation, and what became of them.
+        makespan_s: The time from the first submission of a job to the last bind or release of an
+            ask, in seconds; None if there was none.
+        utilisation_to_last_arrival: The same as ``utilisation`` until the last ask came; empty if
+            none came.
+        measures: The measures of jobs.
         parts: What queues below parents with a half-life had, and what was their due.
     """
 
@@ -203,6 +209,9 @@ class Summary:
     lost: Mapping[str, LostRuns]
     fairness: Fairness
     reserved: Reserved
+    makespan_s: float | None
+    utilisation_to_last_arrival: Mapping[str, float | None]
+    measures: JobMeasures
     parts: tuple[QueuePart, ...] = ()
 
     @property
@@ -221,6 +230,7 @@ class Tally:
     Args:
         counts_settles: Whether a ``settle`` counts as an event. False for a state directory, where
             each batch ends with one that nobody has sent.
+        keeps_jobs: Whether to keep all jobs for :meth:`table`.
 
     Attributes:
         events: How many events were read.
@@ -231,7 +241,7 @@ class Tally:
         warnings: How many warnings were given.
     """
 
-    def __init__(self, *, counts_settles: bool = True) -> None:
+    def __init__(self, *, counts_settles: bool = True, keeps_jobs: bool = False) -> None:
         self._counts_settles = counts_settles
         self.events = 0
         self.at_us = 0
@@ -243,7 +253,7 @@ class Tally:
         self._reading = FeedWarnings(self._warn)
         self._began_s = perf_counter()
         self._ended_s: float | None = None
-        self._costs = Costs()
+        self._costs = Costs(keeps_jobs=keeps_jobs)
         self._census = Census(self._costs)
         self._releases: Counter[Reason | None] = Counter()
         self._kinds: Counter[Kind] = Counter()
@@ -335,6 +345,7 @@ class Tally:
     def summary(self) -> Summary:
         """Return the figures so far."""
         costs, holding = self._costs, self._census.holding.values()
+        costs.jobs.end(self._census.alive())
         everything = costs.waits()
         unbound = len(everything)
         for queue in costs.queues.values():
@@ -365,8 +376,22 @@ class Tally:
             lost=costs.lost(),
             fairness=costs.fairness(),
             reserved=self._reserved.figures(),
+            makespan_s=costs.makespan_s,
+            utilisation_to_last_arrival=costs.shares_until_arrival(),
+            measures=costs.measures(),
             parts=costs.parts(),
         )
+
+    # COMMAND-37
+    def table(self, workload: str, origin_us: int | None) -> JobTable:
+        """Return the table of all jobs.
+
+        Args:
+            workload: The name of the feed.
+            origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
+        """
+        self._costs.jobs.end(self._census.alive())
+        return self._costs.table(workload, origin_us)
 
     def _queue(self, path: str) -> QueueSummary:
         queue, waits = self._costs.queues[path], Waits()

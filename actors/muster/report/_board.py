@@ -133,9 +133,10 @@ class Board:
             self._capacities[name] = capacity
             add_to(self._capacity, capacity)
 
-    def job(self, queue: str) -> None:
-        """An application was submitted to a queue."""
-        self._chain(queue)
+    def job(self, _: int, app: str, queue: str | None, user: str | None) -> None:
+        """An application was submitted to a queue, or has completed."""
+        if queue is not None:
+            self._chain(queue)
 
     def pending(self, at_us: int, ask: LiveAsk) -> None:
         """An ask is now pending or parked."""

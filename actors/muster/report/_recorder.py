@@ -329,9 +329,9 @@ class Recorder:
             self._series(self.there, kind).change(amount, at_us)
         self.nodes.set(at_us, name, capacity)
 
-    def job(self, queue: str) -> None:
+    def job(self, _: int, app: str, queue: str | None, user: str | None) -> None:
         """An application is now in a queue."""
-        for record in self.queues.chain(queue):
+        for record in () if queue is None else self.queues.chain(queue):
             record.jobs += 1
 
     def pending(self, at_us: int, ask: LiveAsk) -> None:

@@ -55,22 +55,26 @@ B  assigned b/y on n1 in root.west  (feed.yaml:5)
       NoNodeFits: …
 
 
- all                        A         B      B - A
- ─────────────────────────────────────────────────
- jobs                       2         2          =
- asks bound                 2         2          =
- pending                    0         0          =
- preempted                  0         0          =
- reclaimed                  0         0          =
- events refused             0         0          =
- mean wait                5 s     750 s     +745 s
- median                   5 s     750 s     +745 s
- 95 %                    10 s   1,500 s   +1,490 s
- longest                 10 s   1,500 s   +1,490 s
- mean wait of jobs        5 s     750 s     +745 s
- makespan             1,510 s   1,510 s          =
- vcore used            98.1 %    98.1 %          =
- fairness of queues       0.5       0.5          =
+ all                            A         B      B - A
+ ─────────────────────────────────────────────────────
+ jobs                           2         2          =
+ asks bound                     2         2          =
+ pending                        0         0          =
+ preempted                      0         0          =
+ reclaimed                      0         0          =
+ events refused                 0         0          =
+ mean wait                    5 s     750 s     +745 s
+ median                       5 s     750 s     +745 s
+ 95 %                        10 s   1,500 s   +1,490 s
+ longest                     10 s   1,500 s   +1,490 s
+ mean wait of jobs            5 s     750 s     +745 s
+ makespan                 1,510 s   1,510 s          =
+ vcore used                98.1 %    98.1 %          =
+ bounded slowdown               1        76        +75
+ slowdown: median               1        76        +75
+ slowdown: 95 %              1.01       151       +150
+ wait weighted by vcore    9.93 s    9.93 s          =
+ fairness of queues           0.5       0.5          =
 
 
  queue               jobs   asks bound   mean wait     median       95 %    longest

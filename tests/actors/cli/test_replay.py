@@ -63,18 +63,20 @@ def test_the_summary() -> None:
         == """\
 Replayed 3 events, 40 s of virtual time: 8 decisions in … s (… a second)
 
-asks bound               1
-asks pending at the end  0
-events refused           0
+asks bound                  1
+asks pending at the end     0
+events refused              0
+makespan                 10 s
+mean bounded slowdown       1
 
  queue    jobs   asks bound   mean wait   median   95 %   longest
  ────────────────────────────────────────────────────────────────
  root.q      1            1         0 s      0 s    0 s       0 s
 
 
- resource     used
- ─────────────────
- vcore      12.5 %
+ resource     used   weighted wait
+ ─────────────────────────────────
+ vcore      12.5 %             0 s
 
 """
     )
@@ -89,17 +91,28 @@ def test_the_summary_of_several_queues() -> None:
     lines = run("replay", "-", given=FEED + more).stdout.splitlines()
 
     assert lines[0].startswith("Replayed 6 events, 00:34:00 of virtual time: ")
-    assert lines[5] == "fairness of queues       0.5"
-    assert lines[9:] == [
+    assert lines[5:8] == [
+        "makespan                 2,010 s",
+        "mean bounded slowdown        101",
+        "fairness of queues           0.5",
+    ]
+    assert lines[11:] == [
         " root.other      2            1         0 s       0 s       0 s       0 s",
         " root.q          1            1     2,000 s   2,000 s   2,000 s   2,000 s",
         "",
         " all             3            2     1,000 s   1,000 s   2,000 s   2,000 s",
         "",
         "",
-        " resource     used",
-        " ─────────────────",
-        " vcore      98.3 %",
+        " jobs by vcore   jobs   mean wait    median      95 %   longest   slowdown   median   95 %",
+        " ─────────────────────────────────────────────────────────────────────────────────────────",
+        " 1                  1     2,000 s   2,000 s   2,000 s   2,000 s        201      201    201",
+        " 2-4                1         0 s       0 s       0 s       0 s          1        1      1",
+        " all                2     1,000 s   1,000 s   2,000 s   2,000 s        101      101    201",
+        "",
+        "",
+        " resource     used   weighted wait",
+        " ─────────────────────────────────",
+        " vcore      98.3 %          4.99 s",
         "",
     ]
 
@@ -153,6 +166,8 @@ def test_json() -> None:
     status, said = run_json("replay", "-", given=FEED)
     real_s = said.pop("real_s")
     wait = {"count": 1, "mean_s": 0, "median_s": 0, "p95_s": 0, "longest_s": 0}
+    slowdown = {"mean": 1, "median": 1, "p95": 1, "highest": 1}
+    group = {"wait": wait, "bounded_slowdown": slowdown}
 
     assert status == 0
     assert said.pop("decisions_per_s") == 8 / real_s
@@ -192,6 +207,19 @@ def test_json() -> None:
         "lost": {},
         "fairness": {"queues": None, "queues_s": 0, "users": None, "users_s": 0},
         "reserved": {"asks": 0, "kept": 0, "late": 0, "open_ended": 0},
+        "makespan_s": 10,
+        "utilisation_to_last_arrival": {"vcore": None},
+        "measures": {
+            "ended": 1,
+            "never_ran": 0,
+            "unfinished": 0,
+            **group,
+            "weighted_wait_s": {"vcore": 0},
+            "size_resource": "vcore",
+            "by_size": {"1": group},
+            "by_user": {"": group},
+            "by_queue": {"root.q": group},
+        },
         "parts": [],
         "interrupted": False,
         "report": None,
@@ -212,8 +240,8 @@ def test_a_refusal(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert result.stderr.startswith(f"{feed}:3: refused: app: ")
-    assert "\nevents refused           1\n" in result.stdout
-    assert "\nasks bound               1\n" in result.stdout
+    assert "\nevents refused              1\n" in result.stdout
+    assert "\nasks bound                  1\n" in result.stdout
 
 
 def test_a_refusal_that_stops() -> None:

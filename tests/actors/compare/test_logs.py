@@ -79,6 +79,8 @@ def without_asks(figures: Figures) -> Figures:
         utilisation={},
         lost=None,
         fairness=None,
+        utilisation_to_last_arrival={},
+        measures=None,
     )
 
 

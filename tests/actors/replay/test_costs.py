@@ -308,8 +308,9 @@ class Diary:
     def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
         self._say(at_us, f"{name} {'goes' if capacity is None else 'comes'}")
 
-    def job(self, queue: str) -> None:
-        self.lines.append(f"job in {queue}")
+    def job(self, at_us: int, app: str, queue: str | None, user: str | None) -> None:
+        if queue is not None:
+            self.lines.append(f"job in {queue}")
 
     def pending(self, at_us: int, ask: LiveAsk) -> None:
         self._say(at_us, f"{ask.key[1]} pending")

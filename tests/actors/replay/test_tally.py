@@ -16,11 +16,11 @@ from muster.replay import (
     Reserved,
     ReservedTally,
     Tally,
+    Waits,
     WaitSummary,
     begun_at,
     replay,
 )
-from muster.replay._costs import Waits
 from muster.testing import Recording
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from tests.actors.samples import items, tally_of

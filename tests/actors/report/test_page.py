@@ -32,7 +32,7 @@ async def test_it_is_well_formed(everything: Recorded) -> None:
     read = Reader(everything.page)
 
     assert read.tags["svg"] >= 5
-    assert read.tags["section"] == 8
+    assert read.tags["section"] == 9
     ids = read.attributes["id"]
     assert len(ids) == len(set(ids))
     for link in read.attributes["href"]:

@@ -15,12 +15,13 @@ from muster.figures.text import (
     counted,
     dated,
     duration,
+    measured,
     percent,
     safe,
     safe_long,
 )
-from muster.replay import WaitSummary
-from muster.report._page.content import Content
+from muster.replay import JobGroup, WaitSummary
+from muster.report._page.content import MOST_ROWS, Content
 from muster.report._timeline import EDGES_US, Histogram, Wait
 from muster_core.decisions import MICROSECONDS
 
@@ -153,6 +154,68 @@ def _column(left: float, width: float, count: int, highest: int, total: int, sai
         f'<i class="bin" style="left:{left:.2f}%;width:{width:.2f}%;height:{height:.1f}%" '
         f'title="{title}"></i>'
     )
+
+
+_JOB_HEADS: Final = (
+    *("jobs", "mean wait", "median", "95 %", "longest"),
+    *("bounded slowdown", "median", "95 %"),
+)
+
+
+# COMMAND-36
+def jobs(content: Content) -> str:
+    """Return the measures of jobs as HTML; empty if none ran and is over."""
+    summary, measures = content.summary, content.summary.measures
+    if not measures.ended:
+        return ""
+    until, weighted = summary.utilisation_to_last_arrival, measures.weighted_wait_s
+    ran = f"{counted(measures.ended, 'job')} ran and ended; {measures.never_ran:,} never ran, "
+    told = [f"{ran}{measures.unfinished:,} had not ended. Makespan: {_time(summary.makespan_s)}."]
+    told += [
+        f"Of {safe(kind)} {percent(until[kind])} was used before the drain"
+        + (f"; waits weighted by it: {_time(weighted[kind])}." if kind in weighted else ".")
+        for kind in content.kinds
+        if kind in until
+    ]
+    all_jobs = {"all": JobGroup(measures.wait, measures.bounded_slowdown)}
+    tables = [_jobs("which", all_jobs)]
+    for what, groups in (
+        (safe(f"by {measures.size_resource}"), measures.by_size),
+        ("by queue", measures.by_queue),
+        ("by user", measures.by_user),
+    ):
+        if len(groups) > 1:
+            tables.append(_jobs(what, groups))
+    return f'<section id="jobs"><h2>Jobs</h2><p>{" ".join(told)}</p>{"".join(tables)}</section>'
+
+
+def _jobs(what: str, groups: Mapping[str, JobGroup]) -> str:
+    """Return a table of the groups of jobs; of very many, those with the most jobs."""
+    titles = "".join(f'<th scope="col">{head}</th>' for head in (what, *_JOB_HEADS))
+    most = sorted(groups, key=lambda name: -groups[name].wait.count)[:MOST_ROWS]
+    shown = set(most)
+    rows = "".join(_job_row(what, name, groups[name]) for name in groups if name in shown)
+    rest = f'<p class="rest">… {len(groups):,} in all</p>' if len(shown) < len(groups) else ""
+    return f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{rest}"
+
+
+def _job_row(what: str, name: str, group: JobGroup) -> str:
+    wait, slowdown = group.wait, group.bounded_slowdown
+    times = (wait.mean_s, wait.median_s, wait.p95_s, wait.longest_s)
+    slowdowns = (slowdown.mean, slowdown.median, slowdown.p95)
+    cells = (
+        safe(name or "(none)"),
+        f"{wait.count:,}",
+        *map(_time, times),
+        *(NOTHING if value is None else measured(value) for value in slowdowns),
+    )
+    named = zip((what, *_JOB_HEADS), cells, strict=True)
+    written = "".join(f'<td data-l="{head}">{cell}</td>' for head, cell in named)
+    return f"<tr>{written}</tr>"
+
+
+def _time(time_s: float | None) -> str:
+    return NOTHING if time_s is None else duration(time_s * MICROSECONDS)
 
 
 def longest(content: Content) -> str:

@@ -44,7 +44,7 @@ from muster.report._page.content import (
     remarks,
     users,
 )
-from muster.report._page.delays import distributions, longest
+from muster.report._page.delays import distributions, jobs, longest
 from muster.report._page.gantt import gantt
 from muster.report._page.queue_tree import tree
 from muster.report._queue_records import QueueRecord
@@ -106,15 +106,22 @@ def _tiles(content: Content) -> Iterator[str]:
             percent(used), f"of {safe(kind)} used", f"of {Unit.of(kind, most).text(most)}", used
         )
     wait = summary.wait
-    jobs = sum(queue.jobs for queue in summary.queues)
+    submitted = sum(queue.jobs for queue in summary.queues)
     without = f", {summary.asks_unbound:,} ended without a node" if summary.asks_unbound else ""
-    of_jobs = f"of {counted(jobs, 'application')}{without}"
+    of_jobs = f"of {counted(submitted, 'application')}{without}"
     yield _tile(f"{summary.asks_bound:,}", "asks bound", of_jobs)
     yield _tile(_time(wait.median_s), "median wait", f"mean {_time(wait.mean_s)}")
     yield _tile(_time(wait.p95_s), "95 % waited at most", f"longest {_time(wait.longest_s)}")
     yield _tile(
         f"{summary.asks_pending:,}", "asks pending at the end", f"{summary.asks_running:,} running"
     )
+    slowdown = summary.measures.bounded_slowdown
+    if slowdown.mean is not None and slowdown.median is not None:
+        yield _tile(
+            measured(slowdown.mean),
+            "mean bounded slowdown",
+            f"median {measured(slowdown.median)}, makespan {_time(summary.makespan_s)}",
+        )
     if summary.gangs_satisfied or summary.gangs_timed_out or summary.asks_waiting:
         yield _tile(
             f"{summary.gangs_satisfied:,}",
@@ -277,6 +284,7 @@ _SECTIONS: Final = (
     ("parts", "Fair share"),
     ("waits", "Waits"),
     ("longest", "Longest waits"),
+    ("jobs", "Jobs"),
     ("users", "Users"),
     ("losses", "Lost runs"),
     ("remarks", "Refusals and warnings"),
@@ -306,6 +314,7 @@ def _written(content: Content) -> str:
             fair_share(content),
             distributions(content),
             longest(content),
+            jobs(content),
             users(content),
             losses(content),
             remarks(content),
