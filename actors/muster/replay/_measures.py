@@ -574,7 +574,6 @@ def _swf_status(job: Job) -> int:
 
 
 @final
-@final
 @attrs.frozen
 class JobColumn:
     """A column of the table of jobs.
