@@ -40,7 +40,12 @@ RUNS: Final = (
 )
 """The commands that ask no server, with what they are given."""
 
-BY_NAME: Final = frozenset({"resource_s", "utilisation", "lost", "reasons"})
+BY_NAME: Final = frozenset(
+    {
+        *("resource_s", "utilisation", "utilisation_to_last_arrival", "lost", "reasons"),
+        *("weighted_wait_s", "by_size", "by_user", "by_queue"),
+    }
+)
 """Fields with maps whose keys are names, such as those of resource types."""
 
 
