@@ -143,6 +143,8 @@ class Intake:
                 after = queue.config.settings
                 if (before.aging_us, before.aging_limit) != (after.aging_us, after.aging_limit):
                     self._state.age_anew(queue, now_us)
+                    if queue.aging is None:  # Its owner has heard of priorities that had grown.
+                        self.reported.update(dict.fromkeys(queue.apps, queue.key))
             elif isinstance(queue, ParentView):
                 queue.reorder()
         types, values = self._state.shapes.types, summary.values
