@@ -103,9 +103,16 @@ class LoadQueue:
 @final
 @record
 class CommitQueue:
-    """The new values of children of the queue, by their keys; None for those that are gone."""
+    """The new values of children of the queue, by their keys; None for those that are gone.
+
+    Attributes:
+        children: The values.
+        anew: Whether its priority counts as never computed, as aging has ended below: it has heard
+            of priorities that had grown, at instants that are forgotten.
+    """
 
     children: Mapping[int, Values | None]
+    anew: bool = False
 
 
 @final
@@ -169,6 +176,9 @@ class QueueMachine:
             case CommitQueue():
                 for key, values in message.children.items():
                     self._hear(key, values or NO_VALUES, gone=values is None)
+                # AGING-7
+                if message.anew:
+                    self._recomputations, self._stale = 0, True
             case AppReport():
                 self._app_reports.append(message)
                 self._hear(message.identity.key, message.values, gone=message.gone)

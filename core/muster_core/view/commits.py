@@ -206,7 +206,9 @@ class Commits:
                 leaves[key] = self._state.apps[key].identity.leaf
             if not number % SIZE:
                 yield
-        queues = (yield from self._commit_queues(leaves)) if leaves else {}
+        queues = (
+            (yield from self._commit_queues(leaves)) if leaves or self._state.delays.unaged else {}
+        )
         gangs: dict[int, CommitGang | None] = {}
         if not self._state.gang_index.is_unused or self._gone:
             gangs |= self._commit_gangs(now_us)
@@ -252,7 +254,23 @@ class Commits:
             in_a_row=tuple((name, app.in_a_row.get(name)) for name in self._in_a_row.get(key, ())),
         )
 
-    def _commit_queues(self, leaves: Mapping[int, int]) -> Steps[dict[int, CommitQueue]]:
+    # AGING-7
+    def _take_unaged(self, leaves: dict[int, int]) -> set[int]:
+        """Return the queues that heard of priorities that had grown, where aging has ended.
+
+        Args:
+            leaves: Gets the applications that queues have to hear of.
+        """
+        queues, ended = self._state.queues, self._state.delays.unaged
+        for leaf in ended:
+            if leaf.key in queues:
+                leaves.update(dict.fromkeys(leaf.apps, leaf.key))
+        unaged = {queue.key for leaf in ended for queue in leaf.line} & queues.keys()
+        ended.clear()
+        return unaged
+
+    def _commit_queues(self, leaves: dict[int, int]) -> Steps[dict[int, CommitQueue]]:
+        unaged = self._take_unaged(leaves) if self._state.delays.unaged else ()
         children: dict[int, dict[int, Values | None]] = {}
         for number, key in enumerate(sorted(leaves), 1):
             app = self._state.apps.get(key)
@@ -267,7 +285,9 @@ class Commits:
                 below = below.parent
             if not number % SIZE:
                 yield
-        return {key: CommitQueue(values) for key, values in children.items()}
+        for key in sorted(unaged):
+            children.setdefault(key, {})
+        return {key: CommitQueue(values, key in unaged) for key, values in children.items()}
 
     def commit_cycles(self) -> dict[int, CommitGang]:
         """Return the cycles that owners do not know yet, between two batches."""

@@ -40,6 +40,8 @@ class Delays:
         self.passed_us = 0
         #: The leaves in which asks age, by key: from the same instants on as their delays.
         self.aging: dict[int, LeafView] = {}
+        #: The leaves in which aging has ended in this batch.
+        self.unaged: list[LeafView] = []
         self._ends: list[DelayEnd] = []
         #: How many ends there may be before those that no longer apply are removed.
         self._limit = _DELAYS_KEPT
@@ -47,6 +49,13 @@ class Delays:
         self._listed: set[DelayEnd] = set()
         #: Entries to add if they still apply at the end of the batch, when most asks are bound.
         self._new: dict[DelayEnd, None] = {}
+
+    # AGING-7
+    def end_aging(self, queue: int) -> None:
+        """Let no ask of a queue with a key age any more, if they do."""
+        leaf = self.aging.pop(queue, None)
+        if leaf is not None:
+            self.unaged.append(leaf)
 
     def __len__(self) -> int:
         """Return the number of ends that are kept."""

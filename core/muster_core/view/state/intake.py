@@ -143,8 +143,6 @@ class Intake:
                 after = queue.config.settings
                 if (before.aging_us, before.aging_limit) != (after.aging_us, after.aging_limit):
                     self._state.age_anew(queue, now_us)
-                    if queue.aging is None:  # Its owner has heard of priorities that had grown.
-                        self.reported.update(dict.fromkeys(queue.apps, queue.key))
             elif isinstance(queue, ParentView):
                 queue.reorder()
         types, values = self._state.shapes.types, summary.values
@@ -211,7 +209,7 @@ class Intake:
     def _remove_queue(self, queue: ViewQueue) -> None:
         del self._state.queues[queue.key]
         self._state.claimants.pop(queue.key, None)
-        self._state.delays.aging.pop(queue.key, None)
+        self._state.delays.end_aging(queue.key)
         self._state.kept_nodes.leaves.pop(queue.key, None)
         self._state.scopes.forget(queue)
         self._state.timers.usages.forget(queue)

@@ -318,7 +318,7 @@ class ViewState:
         if before is None and leaf.aging is None:
             return
         if leaf.aging is None:
-            del self.delays.aging[leaf.key]
+            self.delays.end_aging(leaf.key)
         else:
             self.delays.aging[leaf.key] = leaf
         for app in leaf.apps.values():
