@@ -309,7 +309,7 @@ GANG_STATES: Mapping[GangState, str] = {
     GangState.PLACEHOLDER: "it has members and is not defined; Muster tries none of them",
     GangState.GATHERING: "it is defined, and no member holds a node and waits",
     GangState.WAITING: "some members hold nodes, and wait for the others",
-    GangState.SATISFIED: "it has been bound; it has no effect any more",
+    GangState.SATISFIED: "it has been bound; only its topology still holds for its members",
     GangState.TIMED_OUT: "it has timed out; its members are parked, and so are new ones",
 }
 
@@ -322,9 +322,9 @@ GANG_TRIGGERS: Mapping[GangTrigger, str] = {
     "or a Pod with `spec.nodeName` is added",
     GangTrigger.TIMED_OUT: "the `wait_time` of a gang of the group is over; or a new member has "
     'the annotation `timeout: "true"`',
-    GangTrigger.ALL_LOST: "its last bound member is evicted or lost with its node; completions, "
-    "removals and failed binds do not count",
-    GangTrigger.RETRIED: "with `gang.retry.delay`, some time after the `wait_time` was over",
+    GangTrigger.ALL_LOST: "its last bound member is evicted, lost with its node or fails to bind, "
+    "and it still has `min_member` members; completions and removals do not count",
+    GangTrigger.RETRIED: "with `gang.retry.delay`: its back-off after the timeout is over",
     GangTrigger.EMPTIED: "its last member has completed, was removed, or its time was up; if only "
     "annotations defined the gang, it disappears",
 }
@@ -360,7 +360,7 @@ The tables and diagrams of this page come from the tables in the code (`docs/gen
 
 {table(APPLICATION_EDGES, {state.value: time for state, time in TIMERS_US.items()})}
 
-Everything else does not change the state. With the tag `application.stateaware.disable: "true"` an
+Nothing else changes the state. With the tag `application.stateaware.disable: "true"` an
 application skips Starting. "No ask is left" means that no ask is pending, parked, waiting or bound. An
 ask that waits with its [gang](gangs.md) is not bound yet. A Completed application accepts no ask, and
 its name may be used again.
@@ -375,7 +375,7 @@ its name may be used again.
 
 {gang_triggers()}
 
-Everything else does not change the state. A gang that would be Gathering and is not defined is a
+Nothing else changes the state. A gang that would be Gathering but is not defined is a
 Placeholder. A gang without a definition and without members does not exist. See [gangs](gangs.md).
 """
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from types import FrameType
 
 import pytest
@@ -29,7 +30,7 @@ from muster.replay import Check
 from muster_core.config.loader import FILE_FIELDS, NODE_SORT_FIELDS, PARTITION_FIELDS
 from muster_core.config.properties import PROPERTIES, resolve
 from muster_core.config.queues import QUEUE_FIELDS, RESOURCES_FIELDS, TEMPLATE_FIELDS
-from muster_core.decisions import Kind, Reason
+from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.reasons import Code
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -140,9 +141,22 @@ def test_everything_a_program_imports_is_in_the_reference(name: str) -> None:
     assert re.search(rf":: (muster\.{name}|{home}\.{name}|{home})\b(?!\.)", text)
 
 
+def test_the_architecture_names_only_what_there_is() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`((?:muster|muster_core|_runtime)(?:\.\w+)+)`", text):
+        resolve_name(name if name.startswith("muster") else f"muster.{name}")
+
+
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_of_decision_is_described(kind: Kind) -> None:
     assert f"\n`{kind.value}`\n: " in page("decisions.md")
+
+
+def test_every_field_of_the_log_is_described() -> None:
+    held = Decision(Kind.ASSIGNED, devices={"gpu": (0,)}, start_us=1, priority=1)
+    fields = {*Announced(1, 0, held).as_map(), *Decision._fields} - {"start_us", "over_max"}
+
+    assert all(f"\n| `{field}` | " in page("decisions.md") for field in fields)
 
 
 @pytest.mark.parametrize("reason", Reason)

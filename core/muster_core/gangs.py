@@ -182,10 +182,10 @@ class GangTrigger(StrEnum):
     REMOVED = "it is removed"
     FIRST_WAITS = "a first member waits"
     NONE_WAITS = "no member waits any more"
-    GROUP_BOUND = "its group is complete, or a member came bound"
+    GROUP_BOUND = "its group is complete, or a member comes bound"
     TIMED_OUT = "a wait of its group is over, or a member says so"
-    RETRIED = "its back-off after a wait that was too long is over"
-    ALL_LOST = "none of its members is bound after a step in which one lost its node or bind"
+    RETRIED = "it is tried again after a timeout"
+    ALL_LOST = "its last bound member is lost"
     EMPTIED = "no member is left"
 
 

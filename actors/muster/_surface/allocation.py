@@ -45,7 +45,7 @@ class Allocation(ABC):
             ``{"gpu": (0, 1)}``; the type counts among the resources as ``device/gpu``.
         gang: The full name of the gang of the ask, or None.
         number: The place of the bind in the order of all binds. No two allocations of a scheduler
-            have the same one, also after a restart with a store.
+            have the same one, even after a restart with a store.
         peers: How many members of its gang were bound in the same step, this one included: those
             that are to start together. 1 for an ask without a gang, and for a member that came
             after its gang was satisfied. Where the bind is older than this program, or than its
@@ -116,7 +116,7 @@ class Allocation(ABC):
             exited: How its process has ended, and what it has used, or None.
 
         Returns:
-            Whether the allocation lasted until this call. If not, nothing is done, also not to
+            Whether the allocation lasted until this call. If not, nothing is done, not even to
             a later allocation of the ask.
 
         Raises:
@@ -129,9 +129,10 @@ class Allocation(ABC):
         """Wait until the allocation has ended.
 
         Returns:
-            The reason. After ``completed``, ``cancelled`` and ``removed`` the ask is gone, after ``failed`` it is
-            gone if it had no retry left; after all other reasons it is pending again, but one with
-            ``once`` is gone except after ``bind_failed``.
+            The reason. After ``completed``, ``cancelled``, ``removed`` and ``run_limit`` the ask is
+            gone; after ``failed`` it is gone if it had no retry left. After all other reasons it is
+            pending again, or parked if its gang has timed out; but one with ``once`` is gone,
+            except after ``bind_failed``.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
@@ -151,7 +152,8 @@ class Allocation(ABC):
                 ``bound`` returns its next allocation. The subclass :class:`PreemptedError` says
                 that other asks needed the node.
             AllocationEndedError: If the body was cancelled because the ask is gone: it has
-                completed, failed for the last time, was removed, or does not come back (``once``).
+                completed or failed for the last time, was removed or cancelled, has reached its
+                run limit, or does not come back (``once``).
             ClosedSchedulerError: If the body was cancelled because the scheduler was closed.
         """
 
@@ -198,9 +200,9 @@ class Binder(Protocol):
         count as an attempt.
 
         The task is cancelled if the allocation ends in another way (preempted, reclaimed,
-        removed, its node lost, its ``run_for`` over, or the scheduler closed), or if ``started``
-        was not called in time. :attr:`Allocation.ending` then says why. The task should end the
-        work, and may take some time for that: the same ask does not run again before this has
+        removed, cancelled, its node lost, its ``run_for`` over, its run limit reached, or the
+        scheduler closed), or if ``started`` was not called in time. :attr:`Allocation.ending`
+        then says why. The task should end the work, and may take some time for that: the same ask does not run again before this has
         returned, but other asks may use the node.
 
         :func:`muster.open_scheduler` runs it as a task of trio. With

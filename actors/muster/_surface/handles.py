@@ -228,8 +228,8 @@ class Ask:
 
         Raises:
             RefusedError: If there is no such ask.
-            AskRemovedError: If the ask was removed, its application was, its ``start_by`` is over,
-                or it does not come back (``once``) and has lost its node.
+            AskRemovedError: If the ask was removed or cancelled, its application was removed, its
+                ``start_by`` is over, or it does not come back (``once``) and has lost its node.
             BindFailedError: If the ask was removed because its work could not be started.
             AskFailedError: If its work has failed, and it had no retry left.
             AskParkedError: If the gang of the ask has timed out.

@@ -156,7 +156,7 @@ class Operations:
             attributes: Its attributes, which selectors of asks name.
             schedulable: Whether Muster may place asks on it.
             devices: Its devices; none may be held by an ask.
-            reserved: What others use on it that are no asks.
+            reserved: How much of it is used by something that is not an ask.
             taints: Its taints, which replace those that it has.
 
         Raises:
