@@ -115,7 +115,7 @@ def test_anything_else_is_refused(written: object) -> None:
             "nvidia.com/gpu",
             "1.5",
             (
-                "'1.5' is not a whole number of base units: only vcore has parts of a unit, "
+                "'1.5' is not a whole number of base units: this type has no parts of a unit, "
                 "so write a whole number"
             ),
         ),

@@ -412,7 +412,7 @@ def _parse_amount(text: str, parts: str | None, most: int) -> int:
     amount = _exact(whole, fraction, exponent) * unit
     # QUANTITY-14
     if amount.denominator != 1:
-        base = parts or "base units: only vcore has parts of a unit, so write a whole number"
+        base = parts or "base units: this type has no parts of a unit, so write a whole number"
         msg = f"{shown(text)} is not a whole number of {base}"
         raise QuantityError(msg)
     # QUANTITY-15

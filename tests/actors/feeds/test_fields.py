@@ -227,7 +227,7 @@ def test_errors_say_where() -> None:
 
 
 WHOLE = (
-    "is not a whole number of base units: only vcore has parts of a unit, so write a whole number"
+    "is not a whole number of base units: this type has no parts of a unit, so write a whole number"
 )
 
 
