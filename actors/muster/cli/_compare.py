@@ -143,7 +143,8 @@ class ComparisonProgress:
     metavar="FILE",
     help="A configuration that is in force from the start of the feed; the `configure` events of "
     "the feed are left out. Given once: compare with the feed as it is. Given several times: compare "
-    "the first with each of the others. Beside two feeds: what is not for the first is for the second.",
+    "the first with each of the others. Beside two feeds: the first of several is for the first feed, and "
+    "all others, or a single one, are for the second.",
 )
 @click.option(
     "--partition",

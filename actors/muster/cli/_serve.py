@@ -201,8 +201,8 @@ def _run_as(
     "--config",
     type=_FILE,
     metavar="FILE",
-    help="The configuration. One that was applied since it was read stays in force until the file "
-    "changes.",
+    help="The configuration. If another one was applied since the file was read, that one stays in "
+    "force until the file changes.",
 )
 @click.option("--partition", metavar="NAME", help="The partition to run.")
 @click.option(
@@ -257,7 +257,7 @@ def _run_as(
     default=ServeOptions().cluster,
     show_default=True,
     metavar="NAME",
-    help="The name of the cluster that YuniKorn's end points say.",
+    help="The name of the cluster in YuniKorn's end points.",
 )
 @click.option("--cors", is_flag=True, help="Let other web sites read YuniKorn's end points.")
 @click.option(
@@ -303,7 +303,7 @@ def _run_as(
     "--token-file",
     type=_FILE,
     metavar="FILE",
-    help="With --follow: the file with the token for that server, of the role replica.",
+    help="With --follow: the file with a token of that server, whose role is replica or admin.",
 )
 @click.option(
     "--lease",
@@ -315,8 +315,8 @@ def _run_as(
 @click.option(
     "--sync",
     type=click.Choice(["strict", "available"]),
-    help="Answer when a follower has it on disk, too. If none acknowledges in time, strict holds calls "
-    "back, and available goes on alone.",
+    help="Answer a call only when a follower, too, has its batch on disk. If no follower acknowledges in "
+    "time, strict holds calls back, and available goes on alone.",
 )
 @click.option(
     "--sync-timeout",
@@ -325,7 +325,7 @@ def _run_as(
     show_default=True,
     callback=_seconds,
     metavar="TIME",
-    help="With --sync: how long an acknowledgement is waited for.",
+    help="With --sync: how long to wait for an acknowledgement.",
 )
 @click.option(
     "--grace",
