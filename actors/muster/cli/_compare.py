@@ -175,12 +175,13 @@ def command(
     output: Format,
     **options: Any,  # noqa: ANN401 - from click
 ) -> None:
-    """Compare a feed under several configurations, two feeds, or two decision logs.
+    """Compare configurations on a feed, two feeds, or two decision logs.
 
-    Replays all sides, A, B and so on, in virtual time, and compares A with each of the others. Prints the first decision that differs, and the
-    state of its ask on the other side. Then prints the results by queue, by priority and by job
-    (application). Decision logs are recognised by their content. `-` is standard input. A feed may
-    be a state directory; if it begins with a state, each FILE comes into force right then.
+    Replays all sides, A, B and so on, in virtual time, and compares A with each of the others.
+    Prints the first decision that differs, and the state of its ask on the other side. Then
+    prints the results by queue, by priority and by job (application). Decision logs are
+    recognised by their content. `-` is standard input. A feed may be a state directory; if it
+    begins with a state, each FILE comes into force right then.
 
     Exit status: 0 if all sides decide the same, 1 if not, 2 if the arguments or a file cannot
     be used, 130 after Ctrl-C.

@@ -21,7 +21,7 @@ _YAML: Final = "application/yaml"
 # CLIENT-9
 @click.group("config", epilog=example("muster config diff queues.yaml --since 7d"))
 def command() -> None:
-    """Read the configuration of a server, compare a file with it, or apply a file."""
+    """Read the configuration of a server, compare it, or apply another."""
 
 
 @command.command("get")

@@ -100,11 +100,12 @@ def command(
     form: OutputForm,
     **filters: str | None,
 ) -> None:
-    """Show queues, apps, asks, pods, gangs, nodes or users of a server; with NAME, one of them.
+    """Show queues, apps, asks, pods, gangs, nodes or users of a server.
 
-    The name of an ask is APP/ASK. Pods are the asks that stand for pods of Kubernetes; their names
-    are NAMESPACE/POD, or POD with -n NAMESPACE. Asks that have ended are listed with --state ended, the latest
-    first; users by what they have used, most first.
+    With NAME, shows one of them. The name of an ask is APP/ASK. Pods are the asks that stand
+    for pods of Kubernetes; their names are NAMESPACE/POD, or POD with -n NAMESPACE. Asks that
+    have ended are listed with --state ended, the latest first; users by what they have used,
+    most first.
 
     Exit status: 0, 1 if there is no such thing, 2 if the server cannot be asked.
     """
@@ -373,10 +374,11 @@ def _tell(context: click.Context, refusal: str | None, done: str) -> None:
 @click.command("promote", epilog=example("muster promote --server https://standby:9080"))
 @server_options
 def promote(address: ServerAddress) -> None:
-    """Make a follower the leader, and say what it lacks of what the old leader had.
+    """Make a follower the leader, and say what it lacks.
 
-    The old leader is told, if it answers, and ends. Exit status: 0 when the server leads, 1 if it led
-    already, 2 if it cannot be asked.
+    It may lack the last batches of the old leader. If the old leader answers, it is told, and ends.
+
+    Exit status: 0 if the server leads now, 1 if it led already, 2 if it cannot be asked.
     """
     with exit_on_server_error(), address.open() as server:
         click.echo(server.request("POST", "replica/promote")["detail"])

@@ -341,9 +341,12 @@ def _run_as(
 @_limit_options
 @click.pass_context
 def command(context: click.Context, /, **values: object) -> None:
-    """Run Muster as a service, until Ctrl-C or SIGTERM; SIGHUP reads its files again.
+    """Run Muster as a service, until Ctrl-C or SIGTERM.
 
-    Exit status: 0 when it ended as it was told, 2 if it could not start or go on.
+    At SIGHUP it reads its files again: the configuration, the tokens and the certificate.
+
+    Exit status: 0 if it was ended by a signal, 2 if it could not start or go on, 128 and the number of a
+    second signal that ended it at once.
     """
     options = _options(values)
     from muster.service.startup_checks import problems_of  # noqa: PLC0415 - of the extra

@@ -66,11 +66,12 @@ _QUEUES: Final = 10
 def run_command(
     context: click.Context, address: ServerAddress, /, words: Sequence[str], **options: object
 ) -> None:
-    """Run one command on a server: submit it, wait, show what it writes, exit as it did.
+    """Run one command on a server, and exit as it did.
 
-    The command begins in the present folder and finds programs as they are found here; its other
-    variables are those of the server, and its input is empty. While it waits for a node, the reason
-    is on standard error. Ctrl-C says that it goes on, and the second one cancels it.
+    Submits the command, waits for its end, and shows what it writes. The command begins in the
+    present folder and finds programs as they are found here; its other variables are those of
+    the server, and its input is empty. While it waits for a node, the reason is on standard
+    error. Ctrl-C says that it goes on, and the second one cancels it.
 
     Exit status: that of the command, or 128 and the number of the signal that ended it. 123 if
     nobody knows how it ended, 124 after --run-for or a run limit, 125 if it was refused or the server
@@ -274,11 +275,11 @@ def submit_command(
     output: Format,
     **options: object,
 ) -> None:
-    """Send the events of FEED to a server, in order, or submit SCRIPT or a command.
+    """Send the events of FEED to a server, or submit SCRIPT or a command.
 
-    FEED may be `-`, standard input. The server lets each event in when it arrives; the times in the
-    feed, `settle` and `expect` have no effect. A request that broke off is sent again, and changes
-    nothing if it had arrived.
+    FEED may be `-`, standard input. Its events are sent in order. The server lets each event in
+    when it arrives; the times in the feed, `settle` and `expect` have no effect. A request that
+    broke off is sent again, and changes nothing if it had arrived.
 
     A file that begins with `#!` is a script. Lines in it that begin with `#MUSTER` hold options;
     those of the command line override them. The name of what was submitted is printed.
