@@ -159,9 +159,9 @@ def command(context: click.Context, feeds: tuple[str, ...], strict: bool, output
     """Replay feeds, and compare the results with their `expect` events.
 
     Prints each difference with the line of its `expect`, and each refused event that no
-    `expect` expects, with its line. Of a state directory, all decisions are made again and
-    compared with those that are kept. Prints warnings about configurations and about resource types
-    that look like a slip on standard error. `-` is standard input.
+    `expect` expects, with its line. For a state directory, makes all decisions again and compares
+    them with the kept ones. Prints warnings about configurations, and about resource types that
+    look like a slip, on standard error. `-` is standard input.
 
     Exit status: 0 if there is no difference, 1 if there is one (or a warning, with --strict), 2 if a feed cannot be read, 130
     after Ctrl-C.

@@ -143,7 +143,8 @@ class ComparisonProgress:
     metavar="FILE",
     help="A configuration that is in force from the start of the feed; the `configure` events of "
     "the feed are left out. Given once: compare with the feed as it is. Given several times: compare "
-    "the first with each of the others. Beside two feeds: what is not for the first is for the second.",
+    "the first with each of the others. Beside two feeds: the first of several is for the first feed, and "
+    "all others, or a single one, are for the second.",
 )
 @click.option(
     "--partition",
@@ -174,12 +175,13 @@ def command(
     output: Format,
     **options: Any,  # noqa: ANN401 - from click
 ) -> None:
-    """Compare a feed under several configurations, two feeds, or two decision logs.
+    """Compare configurations on a feed, two feeds, or two decision logs.
 
-    Replays all sides, A, B and so on, in virtual time, and compares A with each of the others. Prints the first decision that differs, and the
-    state of its ask on the other side. Then prints the results by queue, by priority and by job
-    (application). Decision logs are recognised by their content. `-` is standard input. A feed may
-    be a state directory; if it begins with a state, each FILE comes into force right then.
+    Replays all sides, A, B and so on, in virtual time, and compares A with each of the others.
+    Prints the first decision that differs, and the state of its ask on the other side. Then
+    prints the results by queue, by priority and by job (application). Decision logs are
+    recognised by their content. `-` is standard input. A feed may be a state directory; if it
+    begins with a state, each FILE comes into force right then.
 
     Exit status: 0 if all sides decide the same, 1 if not, 2 if the arguments or a file cannot
     be used, 130 after Ctrl-C.

@@ -21,7 +21,7 @@ _YAML: Final = "application/yaml"
 # CLIENT-9
 @click.group("config", epilog=example("muster config diff queues.yaml --since 7d"))
 def command() -> None:
-    """Read the configuration of a server, compare a file with it, or apply a file."""
+    """Read the configuration of a server, compare it, or apply another."""
 
 
 @command.command("get")
@@ -50,7 +50,7 @@ def get(address: ServerAddress, /, *, form: OutputForm) -> None:
 @form_option
 @server_options
 def diff(address: ServerAddress, /, config: str, *, since: str | None, form: OutputForm) -> None:
-    """Say what would change if a file were applied; nothing does.
+    """Say what would change if a file were applied, and change nothing.
 
     Exit status: 0, 1 if it would be refused, 2 if the file or the server cannot be used.
     """

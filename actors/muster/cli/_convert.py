@@ -65,8 +65,8 @@ def command(
 ) -> None:
     """Write a feed in another encoding; it replays the same.
 
-    IN may be a state directory: what was let in is written as a feed. What the feed cannot say as it
-    was is told on standard error; without --since that is nothing.
+    IN may be a state directory: the events that were let in are written as a feed. If the feed cannot
+    say something as it was, which happens only with --since, standard error says what.
 
     The name of OUT determines its encoding: .yaml, .json (one list), .jsonl (a line for each event)
     or .msgpack; add .gz for gzip. `-` is standard input or output. The field `file` of a `configure`

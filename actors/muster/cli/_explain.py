@@ -563,10 +563,10 @@ _BOUND: Final = AskPlace.BOUND.value
 def why_command(
     address: ServerAddress, /, ask: str, *, remedies: bool, forecast: bool, form: OutputForm
 ) -> None:
-    """Say why an ask is not running; of one that has ended, how it ended.
+    """Say why an ask is not running, or how it ended.
 
-    If there is no ask of this name, it is the ask of a pod of Kubernetes, by its namespace and its
-    name. Of a pod that has no ask it says why not.
+    If there is no ask of this name, the name is that of a pod of Kubernetes, and the answer is about
+    the ask of this pod. If the pod has no ask, the answer says why.
 
     Exit status: 0, 1 if there is no such ask, 2 if the server cannot be asked.
     """

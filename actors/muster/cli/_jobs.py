@@ -110,7 +110,7 @@ _OPTIONS: Final = (
         "-g",
         type=click.IntRange(1),
         metavar="N",
-        help="How many GPUs, as nodes name them.",
+        help="How many GPUs: of the type that the nodes have, `gpu` or one that ends with `/gpu`.",
     ),
     click.option(
         "--resource",

@@ -66,16 +66,16 @@ _FILTERS: Final[Mapping[str, frozenset[str]]] = {
 @click.option("--namespace", "-n", help="Only pods of this namespace.")
 @click.option(
     "--state",
-    help="Only asks in this place, or applications in this state; asks that have `ended`.",
+    help="Only asks in this place, or applications in this state; `ended`: the asks that have ended.",
 )
 @click.option("--queue", help="Only of this queue and the queues below it.")
 @click.option("--app", help="Only asks of this application.")
-@click.option("--reason", help="Only asks that are pending for this reason above all.")
+@click.option("--reason", help="Only asks that are not running for this dominant reason.")
 @click.option("--user", help="Only of this user.")
 @click.option(
     "--since",
-    help="Only asks that ended so long ago at most, or since a date; of users what was used since "
-    "then: 1d, 12h, 2026-01-31. [default for users: 7d]",
+    help="Of asks that have ended: only those that ended since then. Of users: what they have used "
+    "since then. A duration such as 1d or 12h, or a date such as 2026-01-31. [default for users: 7d]",
 )
 @click.option("--limit", type=click.IntRange(1), help="At most so many. [default: all]")
 @click.option("--watch", is_flag=True, help="Show it again whenever it has changed, until Ctrl-C.")
@@ -100,11 +100,12 @@ def command(
     form: OutputForm,
     **filters: str | None,
 ) -> None:
-    """Show queues, apps, asks, pods, gangs, nodes or users of a server; with NAME, one of them.
+    """Show queues, apps, asks, pods, gangs, nodes or users of a server.
 
-    The name of an ask is APP/ASK. Pods are the asks that stand for pods of Kubernetes; their names
-    are NAMESPACE/POD, or POD with -n NAMESPACE. Asks that have ended are listed with --state ended, the latest
-    first; users by what they have used, most first.
+    With NAME, shows one of them. The name of an ask is APP/ASK. Pods are the asks that stand
+    for pods of Kubernetes; their names are NAMESPACE/POD, or POD with -n NAMESPACE. Asks that
+    have ended are listed with --state ended, the latest first; users by what they have used,
+    most first.
 
     Exit status: 0, 1 if there is no such thing, 2 if the server cannot be asked.
     """
@@ -251,7 +252,7 @@ def cancel(context: click.Context, address: ServerAddress, /, name: str, *, mess
     """End an application with all its asks, or one ask, wherever it is.
 
     An ask that is bound is released as cancelled, so it does not come back and no retry is used;
-    whoever does its work ends it. Of what is over already it says how it ended.
+    whoever does its work ends it. If it is over already, the message says how it ended.
 
     Exit status: 0, 1 if it was refused or is over already, 2 if the server cannot be asked.
     """
@@ -373,10 +374,11 @@ def _tell(context: click.Context, refusal: str | None, done: str) -> None:
 @click.command("promote", epilog=example("muster promote --server https://standby:9080"))
 @server_options
 def promote(address: ServerAddress) -> None:
-    """Make a server that follows another one the leader; say what of the old leader it lacks.
+    """Make a follower the leader, and say what it lacks.
 
-    The old leader is told, if it answers, and ends. Exit status: 0 when the server leads, 1 if it led
-    already, 2 if it cannot be asked.
+    It may lack the last batches of the old leader. If the old leader answers, it is told, and ends.
+
+    Exit status: 0 if the server leads now, 1 if it led already, 2 if it cannot be asked.
     """
     with exit_on_server_error(), address.open() as server:
         click.echo(server.request("POST", "replica/promote")["detail"])

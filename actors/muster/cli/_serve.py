@@ -201,8 +201,8 @@ def _run_as(
     "--config",
     type=_FILE,
     metavar="FILE",
-    help="The configuration. One that was applied since it was read stays in force until the file "
-    "changes.",
+    help="The configuration. If another one was applied since the file was read, that one stays in "
+    "force until the file changes.",
 )
 @click.option("--partition", metavar="NAME", help="The partition to run.")
 @click.option(
@@ -257,7 +257,7 @@ def _run_as(
     default=ServeOptions().cluster,
     show_default=True,
     metavar="NAME",
-    help="The name of the cluster that YuniKorn's end points say.",
+    help="The name of the cluster in YuniKorn's end points.",
 )
 @click.option("--cors", is_flag=True, help="Let other web sites read YuniKorn's end points.")
 @click.option(
@@ -303,7 +303,7 @@ def _run_as(
     "--token-file",
     type=_FILE,
     metavar="FILE",
-    help="With --follow: the file with the token for that server, of the role replica.",
+    help="With --follow: the file with a token of that server, whose role is replica or admin.",
 )
 @click.option(
     "--lease",
@@ -315,8 +315,8 @@ def _run_as(
 @click.option(
     "--sync",
     type=click.Choice(["strict", "available"]),
-    help="Answer when a follower has it on disk, too. If none acknowledges in time, strict holds calls "
-    "back, and available goes on alone.",
+    help="Answer a call only when a follower, too, has its batch on disk. If no follower acknowledges in "
+    "time, strict holds calls back, and available goes on alone.",
 )
 @click.option(
     "--sync-timeout",
@@ -325,7 +325,7 @@ def _run_as(
     show_default=True,
     callback=_seconds,
     metavar="TIME",
-    help="With --sync: how long an acknowledgement is waited for.",
+    help="With --sync: how long to wait for an acknowledgement.",
 )
 @click.option(
     "--grace",
@@ -341,9 +341,12 @@ def _run_as(
 @_limit_options
 @click.pass_context
 def command(context: click.Context, /, **values: object) -> None:
-    """Run Muster as a service, until Ctrl-C or SIGTERM; SIGHUP reads its files again.
+    """Run Muster as a service, until Ctrl-C or SIGTERM.
 
-    Exit status: 0 when it ended as it was told, 2 if it could not start or go on.
+    At SIGHUP it reads its files again: the configuration, the tokens and the certificate.
+
+    Exit status: 0 if it was ended by a signal, 2 if it could not start or go on, 128 and the number of a
+    second signal that ended it at once.
     """
     options = _options(values)
     from muster.service.startup_checks import problems_of  # noqa: PLC0415 - of the extra

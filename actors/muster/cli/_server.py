@@ -43,7 +43,7 @@ class ServerAddress:
     Attributes:
         url: Its address.
         token: The token to send, or None.
-        authority: The file with the certificates of those who may vouch for it, or None.
+        authority: The file with the certificates to trust, or None.
     """
 
     url: str
@@ -110,7 +110,7 @@ def server_options(function: Callable[Concatenate[ServerAddress, P], R]) -> Call
         envvar="MUSTER_CACERT",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Certificates of those who may vouch for the server. Also MUSTER_CACERT.",
+        help="Certificates to trust when the server shows its own. Also MUSTER_CACERT.",
     )
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:

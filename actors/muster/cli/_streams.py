@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "--after",
     type=click.IntRange(0),
     metavar="SEQ",
-    help="Those after this one. [default: all that are kept; with --follow, those from now on]",
+    help="Only those after this one. [default: all that are kept; with --follow, those from now on]",
 )
 @click.option("--kinds", metavar="KIND,…", help="Only of these kinds.")
 @click.option("--queue", help="Only about this queue and the queues below it.")
@@ -113,17 +113,17 @@ _SILENCE_S: Final = 60.0
     "--attempt",
     type=click.IntRange(1),
     metavar="N",
-    help="Of which start of an ask of this name, counted from 1. [default: the latest of the ask "
-    "that is there]",
+    help="Which start to show: those of all asks of this name are counted from 1. [default: the latest "
+    "start of the latest ask]",
 )
 @server_options
 def logs_command(address: ServerAddress, /, ask: str, *, follow: bool, attempt: int | None) -> None:
-    """Print the output of the command of an ask, which may be over.
+    """Print the output of the command of an ask, during its run or after it.
 
     Standard output and standard error come together, as the command wrote them. The server must
     run commands: `muster serve --run local`. With `--run ray` or `slurm` the output is on the node where
-    the command ran: this prints it if the server has the file, too, else it says where it is.
-    With --follow, a command that has not started is waited for.
+    the command ran: `muster logs` prints it if the machine of the server has this file, too, and
+    otherwise says where it is. With --follow it waits for a command that has not started.
 
     Exit status: 0, 1 if there is no output, 2 if the server cannot be asked.
     """

@@ -66,16 +66,17 @@ _QUEUES: Final = 10
 def run_command(
     context: click.Context, address: ServerAddress, /, words: Sequence[str], **options: object
 ) -> None:
-    """Run one command on a server: submit it, wait, show what it writes, exit as it did.
+    """Run one command on a server, and exit as it did.
 
-    The command begins in the present folder and finds programs as they are found here; its other
-    variables are those of the server, and its input is empty. While it waits for a node, the reason
-    is on standard error. Ctrl-C says that it goes on, and the second one cancels it.
+    Submits the command, waits for its end, and shows what it writes. The command begins in the
+    present folder and finds programs as they are found here; its other variables are those of
+    the server, and its input is empty. While it waits for a node, the reason is on standard
+    error. Ctrl-C says that it goes on, and the second one cancels it.
 
     Exit status: that of the command, or 128 and the number of the signal that ended it. 123 if
-    nobody knows how it ended, 124 after --run-for, 125 if it was refused or the server cannot be
-    used, 126 if it could not be started, 130 after Ctrl-C, 143 if somebody has cancelled it. With
-    --no-wait: 0, 1 if it was refused, 2 if the server cannot be used.
+    nobody knows how it ended, 124 after --run-for or a run limit, 125 if it was refused or the server
+    cannot be used, 126 if it could not be started, or not by its --start-by, 130 after Ctrl-C, 143 if
+    somebody has cancelled it. With --no-wait: 0, 1 if it was refused, 2 if the server cannot be used.
     """
     job = job_of(program_of(words), options, has_token=address.token is not None)
     waits = options["wait"] is not False
@@ -245,13 +246,13 @@ _ONLY_PARTS: Final = ("keep_going", "batch")
     "--skip",
     type=click.IntRange(0),
     default=0,
-    help="Begin after so many events of the feed, to go on where an earlier run has ended.",
+    help="Leave out so many events at the beginning, to go on where an earlier run has ended.",
 )
 @click.option(
     "--run",
     "run",
     metavar="WORD",
-    help="The word of an earlier run, as it said: what it had sent is not let in again.",
+    help="The word that an earlier run has printed: what that run has sent is not let in again.",
 )
 @format_option
 @job_options
@@ -274,14 +275,14 @@ def submit_command(
     output: Format,
     **options: object,
 ) -> None:
-    """Send the events of FEED to a server, in order, or submit SCRIPT or a command.
+    """Send the events of FEED to a server, or submit SCRIPT or a command.
 
-    FEED may be `-`, standard input. The server lets each event in when it comes: instants in the
-    feed, `settle` and `expect` mean nothing to it. A request that broke off is sent again, and
-    changes nothing if it had arrived.
+    FEED may be `-`, standard input. Its events are sent in order. The server lets each event in
+    when it arrives; the times in the feed, `settle` and `expect` have no effect. A request that
+    broke off is sent again, and changes nothing if it had arrived.
 
-    A file that begins with `#!` is a script; its lines that begin with `#MUSTER` have options,
-    and those of the command line come before them. The name of what was submitted is printed.
+    A file that begins with `#!` is a script. Lines in it that begin with `#MUSTER` hold options;
+    those of the command line override them. The name of what was submitted is printed.
 
     Exit status: 0, 1 if something was refused, 2 if the feed or the server cannot be used. With
     --wait or --follow, as `muster run`.
