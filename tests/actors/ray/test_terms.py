@@ -28,7 +28,8 @@ class Agent:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
         self._said: queue.Queue[dict[str, Any]] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -66,6 +67,7 @@ def agent(folder: Path, **more: object) -> Generator[Agent]:
             assert process.stdin is not None
             process.stdin.close()
             process.wait(PATIENCE_S)
+            made.reader.join(PATIENCE_S)  # Its pipe is closed next.
 
 
 def leads(term: int, scheduler: str = "s") -> dict[str, object]:
