@@ -202,8 +202,8 @@ class Binder(Protocol):
         The task is cancelled if the allocation ends in another way (preempted, reclaimed,
         removed, cancelled, its node lost, its ``run_for`` over, its run limit reached, or the
         scheduler closed), or if ``started`` was not called in time. :attr:`Allocation.ending`
-        then says why. The task should end the work, and may take some time for that: the same ask does not run again before this has
-        returned, but other asks may use the node.
+        then says why. The task should end the work, and may take some time for that: the same ask
+        does not run again before this has returned, but other asks may use the node.
 
         :func:`muster.open_scheduler` runs it as a task of trio. With
         :func:`muster.asyncio.open_scheduler` it is a task of the program's loop, with the context

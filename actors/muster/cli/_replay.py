@@ -96,7 +96,7 @@ def _same(one: Path, another: Path) -> bool:
 
 
 def opened_whole(report: str) -> AbstractContextManager[Output]:
-    """Open the file of a report or a table of jobs; an existing file is replaced only at the end of the context.
+    """Open the file of a report or a table of jobs; an older one stays to the end of the context.
 
     Raises:
         FeedError: If it cannot be written.

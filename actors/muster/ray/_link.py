@@ -52,7 +52,7 @@ _EVERY_S: Final = 0.5
 _LAST_WORDS_S: Final = 1.0
 """How long the last lines of the agent's error output may take, in seconds."""
 
-_EXTRA: Final = "pip install '.[ray]' in a checkout of Muster"
+_EXTRA: Final = "pip install 'muster-scheduler[ray]'"
 
 
 @final

@@ -311,7 +311,7 @@ def _pickled(value: object, what: str) -> bytes:
     try:
         dumps: Callable[[object], bytes] = import_module("cloudpickle").dumps
     except ImportError as error:
-        msg = "cloudpickle is missing: pip install '.[ray]' in a checkout of Muster"
+        msg = "cloudpickle is missing: pip install 'muster-scheduler[ray]'"
         raise ImportError(msg, name="cloudpickle") from error
     try:
         return dumps(value)

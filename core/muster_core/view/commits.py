@@ -191,7 +191,7 @@ class Commits:
     @property
     def has_any(self) -> bool:
         """Whether anything is recorded, or gangs may have to hear of their waits and cycles."""
-        recorded = any(self._by_app) or any(self._others)
+        recorded = any(self._by_app) or any(self._others) or bool(self._state.delays.unaged)
         return recorded or not self._state.gang_index.is_unused
 
     def commits(self, now_us: int, reported: dict[int, int]) -> Steps[OwnerCommits]:
@@ -206,9 +206,8 @@ class Commits:
                 leaves[key] = self._state.apps[key].identity.leaf
             if not number % SIZE:
                 yield
-        queues = (
-            (yield from self._commit_queues(leaves)) if leaves or self._state.delays.unaged else {}
-        )
+        unaged = self._take_unaged(leaves) if self._state.delays.unaged else set[int]()
+        queues = (yield from self._commit_queues(leaves, unaged)) if leaves or unaged else {}
         gangs: dict[int, CommitGang | None] = {}
         if not self._state.gang_index.is_unused or self._gone:
             gangs |= self._commit_gangs(now_us)
@@ -269,8 +268,9 @@ class Commits:
         ended.clear()
         return unaged
 
-    def _commit_queues(self, leaves: dict[int, int]) -> Steps[dict[int, CommitQueue]]:
-        unaged = self._take_unaged(leaves) if self._state.delays.unaged else ()
+    def _commit_queues(
+        self, leaves: Mapping[int, int], unaged: set[int]
+    ) -> Steps[dict[int, CommitQueue]]:
         children: dict[int, dict[int, Values | None]] = {}
         for number, key in enumerate(sorted(leaves), 1):
             app = self._state.apps.get(key)

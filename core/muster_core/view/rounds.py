@@ -393,7 +393,7 @@ class Rounds:
         if over_max:
             over_max.end_batch(now_us)
         recorded = self._placements.commits
-        if not (reported or recorded.has_any or self._state.delays.unaged):
+        if not (reported or recorded.has_any):
             return {}, {}, {}
         commits = yield from recorded.commits(now_us, reported)
         yield from self._placements.seen_states.start_anew()

@@ -40,7 +40,7 @@ FAST = 20
 @pytest.mark.parametrize(
     ("reason", "error", "match"),
     [
-        ("import", ImportError, r"pip install '\.\[ray\]' in a checkout of Muster"),
+        ("import", ImportError, r"pip install 'muster-scheduler\[ray\]'"),
         ("connect", RayUnreachableError, "there is no Ray at the address '.*socket': some text"),
         ("python", RayUnreachableError, "some text"),
     ],

@@ -455,4 +455,4 @@ def test_without_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("--programs", "1")
 
     assert result.exit_code == 2
-    assert "pip install '.[fuzz]' in a checkout of Muster" in result.output
+    assert "pip install 'muster-scheduler[fuzz]'" in result.output

@@ -177,7 +177,7 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
         if isinstance(error, ImportError) and self.options.python is None:
             return (
                 f"the package {error.name or 'ray'} is missing: "
-                "pip install '.[serve,ray]' in a checkout of Muster"
+                "pip install 'muster-scheduler[serve,ray]'"
             )
         return super().unreachable(error)
 

@@ -2,7 +2,7 @@
 
 ``python -m muster.testing.fuzz`` runs it, also with your own binder and configuration; see
 :doc:`/fuzzing`. Hypothesis draws the programs; the extra ``fuzz`` installs it:
-``pip install '.[fuzz]'`` in a checkout of Muster.
+``pip install 'muster-scheduler[fuzz]'``.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Session:
             import hypothesis.errors  # noqa: PLC0415 - as above
             import hypothesis.strategies as st  # noqa: PLC0415 - as above
         except ImportError as error:
-            msg = "programs are drawn by Hypothesis: pip install '.[fuzz]' in a checkout of Muster"
+            msg = "programs are drawn by Hypothesis: pip install 'muster-scheduler[fuzz]'"
             raise MissingHypothesisError(msg) from error
         found: list[tuple[Drawn, Outcome]] = []
         counted = Tally() if tally is None else tally
