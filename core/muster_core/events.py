@@ -29,7 +29,6 @@ from muster_core.values.events import (
     RemoveGang,
     RemoveNode,
     SetUsage,
-    T_co,
     UpdateNode,
 )
 
@@ -60,7 +59,6 @@ __all__ = [
     "RemoveGang",
     "RemoveNode",
     "SetUsage",
-    "T_co",
     "UpdateNode",
     "Work",
 ]

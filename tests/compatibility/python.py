@@ -16,7 +16,7 @@ import muster
 from tests.compatibility.facts import Facts
 from tests.same.interface import entries, exported, members
 
-_LISTED: Final = re.compile(r"   :members:(.*)")
+_LISTED: Final = re.compile(r"   :members:(.*(?:\n {6}.*)*)")
 _ATTRIBUTES: Final = re.compile(r"^Attributes:\n((?: +.*\n?|\n)*)", re.MULTILINE)
 _ATTRIBUTE: Final = re.compile(r"^    (\w+):", re.MULTILINE)
 _OF_ERRORS: Final = frozenset({"MusterError", "ValueError", "OSError"})
@@ -43,10 +43,11 @@ def names() -> dict[str, Facts]:
                 is_ours = getattr(value, "__module__", own).partition(".")[0] in _OURS
                 if is_ours and (not listed or one in listed):
                     tell(facts, one, value, None)
+    known = {one for facts in found.values() for one in facts.promises if one.isidentifier()}
     for own, facts in found.items():
         module = importlib.import_module(own)
         # What the reference has elsewhere can be imported from here as well.
-        for one in {*getattr(module, "__all__", ())} - facts.promises.keys():
+        for one in (known & {*getattr(module, "__all__", ())}) - facts.promises.keys():
             facts.promise(one, kind(getattr(module, one)))
     return found
 

@@ -167,7 +167,7 @@ def run_on_feeds(write: Write) -> None:
 
 AUTO: Final = re.compile(
     r"^\.\. auto(?P<what>module|class|function|exception|data):: (?P<name>[\w.]+)(?P<hides>\(\))?"
-    r"(?P<options>(?:\n   :.*)*)",
+    r"(?P<options>(?:\n   [ :].*)*)",
     re.MULTILINE,
 )
 """An entry of the reference of Python."""
@@ -203,9 +203,16 @@ def exported(module: ModuleType) -> list[str]:
     """Return the public names of a module in order."""
     if hasattr(module, "__all__"):
         return sorted(module.__all__)
-    tree = ast.parse(inspect.getsource(module))
-    bound = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)}
-    return sorted(one for one in vars(module) if one[:1] != "_" and one in bound)
+    own = set[str]()
+    for one in ast.parse(inspect.getsource(module)).body:  # what is imported belongs elsewhere
+        match one:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                own.add(one.name)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                own.add(name)
+            case _:
+                pass
+    return sorted(one for one in own if one[0] != "_")
 
 
 def shown(name: str, value: object, *, inside: bool = False, hides: bool = False) -> Iterator[str]:

@@ -178,33 +178,21 @@ class RecordedScheduler(ReasonSource, Protocol):
 
 @final
 class Recorder:
-    """A watcher for :func:`muster.replay.replay` that keeps what a report shows.
-
-    Attributes:
-        timeline: The buckets of all series.
-        queues: The records of queues.
-        nodes: The record of nodes.
-        there: The capacity of all nodes, by resource type.
-        used: The resources that asks held, waiting or bound, by type.
-        reserved: Which nodes were reserved for which asks.
-        waits: How long asks waited until their first bind, or until they ended without one.
-        reasons: Why asks waited.
-        users: What users have waited for and used.
-        released: How often an ask lost its node, by reason.
-        end_us: The last instant, in microseconds.
-    """
+    """A watcher for :func:`muster.replay.replay` that keeps what a report shows."""
 
     def __init__(self) -> None:
-        self.timeline = Timeline()
+        self.timeline = Timeline()  # the buckets of all series
         self.queues = QueueRecords(self.timeline)
         self.nodes = NodeRecord(self.timeline)
+        # By resource type: the capacity of all nodes, and what asks held, waiting or bound.
         self.there: dict[str, Series] = {}
         self.used: dict[str, Series] = {}
-        self.reserved = ReservationRecord()
+        self.reserved = ReservationRecord()  # which nodes were reserved for which asks
+        # How long asks waited until their first bind, or until they ended without one.
         self.waits = Histogram()
         self.reasons = ReasonRecord()
         self.users = UserRecords()
-        self.released: dict[Reason, int] = {}
+        self.released: dict[Reason, int] = {}  # how often an ask lost its node
         self.end_us = 0
         self._census = Census(self)
         self._longest = LongestWaits()
