@@ -351,12 +351,15 @@ def command(context: click.Context, /, **values: object) -> None:
     options = _options(values)
     from muster.service.startup_checks import problems_of  # noqa: PLC0415 - of the extra
 
-    problems = problems_of(options)
-    if problems:
-        for problem in problems:
-            complain(problem)
-        context.exit(UNUSABLE)
     with LogWriter(options.log):
+        problems = problems_of(options)
+        for problem in problems:
+            if options.log == "text":
+                complain(problem)
+            else:  # who collects the log expects no other lines
+                _LOG.error("%s", problem)
+        if problems:
+            context.exit(UNUSABLE)
         if options.state is None:
             _LOG.warning("nothing is kept: name a directory with --state to keep the state")
         if options.trust_local:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import stat
@@ -69,6 +70,10 @@ def test_what_is_no_address(written: str) -> None:
 
 def test_an_open_address_is_refused_at_the_start() -> None:
     assert "listen: 0.0.0.0:0: others could reach it" in refused("--listen=0.0.0.0:0")
+    # Who collects the log reads nothing else.
+    line = json.loads(refused("--listen=0.0.0.0:0", "--log=json"))
+    assert line["level"] == "error"
+    assert line["message"].startswith("listen: 0.0.0.0:0: others could reach it")
 
 
 def test_an_address_that_is_in_use(tmp_path: Path) -> None:
