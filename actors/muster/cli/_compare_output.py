@@ -35,7 +35,8 @@ from muster.figures.text import (
     resource_time,
     seconds_text,
 )
-from muster.replay import JobGroup, LostRuns, Reserved
+from muster.replay import JobGroup, LostRuns, Reserved, WaitSummary
+from muster.replay._measures import titled
 from muster_core.decisions import MICROSECONDS, Decision, Kind
 
 
@@ -290,10 +291,9 @@ _ALWAYS: Final = frozenset({"jobs", "asks bound"})
 _IF_ANY: Final = frozenset({"ended without a node", "over their run limit"})
 """The counts that are shown if one is not zero."""
 
-_Reader: TypeAlias = Callable[[Figures], Number]
 _Writer: TypeAlias = Callable[[float], str]
 T = TypeVar("T")
-_Figure: TypeAlias = tuple[str, _Reader, _Writer]
+_Figure: TypeAlias = tuple[str, Callable[[T], Number], _Writer]
 """The name of a figure, how to read it, and how to format it."""
 
 
@@ -301,18 +301,7 @@ def _count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def _wait(part: str) -> _Reader:
-    """Return a reader of one figure of the waits of asks; for a log, of jobs."""
-
-    def read(figures: Figures) -> Number:
-        wait = figures.job_wait if figures.wait is None else figures.wait
-        value: float | None = getattr(wait, part, None)
-        return value
-
-    return read
-
-
-_COUNTS: Final[Sequence[_Figure]] = (
+_COUNTS: Final[Sequence[_Figure[Figures]]] = (
     ("jobs", lambda figures: figures.jobs, _count),
     ("asks bound", lambda figures: figures.asks_bound, _count),
     ("ended without a node", lambda figures: figures.asks_unbound, _count),
@@ -320,43 +309,34 @@ _COUNTS: Final[Sequence[_Figure]] = (
     ("preempted", lambda figures: figures.asks_preempted, _count),
     ("reclaimed", lambda figures: figures.asks_reclaimed, _count),
     ("over their run limit", lambda figures: figures.asks_run_limit, _count),
+    ("events refused", lambda figures: figures.events_refused, _count),
 )
 
-_REFUSED: Final[_Figure] = ("events refused", lambda figures: figures.events_refused, _count)
-
-
-def _of_job(part: str, figure: str) -> Callable[[JobGroup | None], Number]:
-    """Return a reader of one figure of a group of jobs; a side may have none of them."""
-
-    def read(group: JobGroup | None) -> Number:
-        value: Number = getattr(getattr(group, part, None), figure, None)
-        return value
-
-    return read
-
-
-_OF_JOBS: Final = (
-    ("jobs", _of_job("wait", "count"), _count),
-    ("mean wait", _of_job("wait", "mean_s"), seconds_text),
-    ("median", _of_job("wait", "median_s"), seconds_text),
-    ("95 %", _of_job("wait", "p95_s"), seconds_text),
-    ("longest", _of_job("wait", "longest_s"), seconds_text),
-    ("slowdown", _of_job("bounded_slowdown", "mean"), measured),
+_OF_JOBS: Final[Sequence[_Figure[JobGroup]]] = (
+    ("jobs", lambda group: group.wait.count, _count),
+    *(
+        (title, lambda group, title=title: titled(group.wait)[title], seconds_text)
+        for title in titled(WaitSummary(0))
+    ),
+    ("slowdown", lambda group: group.bounded_slowdown.mean, measured),
 )
 
 MOST_GROUPS: Final = 10
 """The most users, or sizes, in a table."""
 
 
-def _waits(figures: Figures) -> list[_Figure]:
-    """Return the figures of waits."""
-    of_jobs = " of jobs" if figures.wait is None else ""
+def _waits(figures: Figures) -> list[_Figure[Figures]]:
+    """Return the figures of waits of asks; for a log, of jobs."""
+    mean = "mean wait of jobs" if figures.wait is None else "mean wait"
     return [
-        (f"mean wait{of_jobs}", _wait("mean_s"), seconds_text),
-        ("median", _wait("median_s"), seconds_text),
-        ("95 %", _wait("p95_s"), seconds_text),
-        ("longest", _wait("longest_s"), seconds_text),
+        (title.replace("mean wait", mean), partial(_wait, title), seconds_text)
+        for title in titled(WaitSummary(0))
     ]
+
+
+def _wait(title: str, figures: Figures) -> Number:
+    wait = figures.job_wait if figures.wait is None else figures.wait
+    return None if wait is None else titled(wait)[title]
 
 
 def _three(a: Number, b: Number, write: _Writer) -> _Three:
@@ -396,12 +376,13 @@ def _whole(console: Console, pairs: Sequence[_Pair]) -> Iterator[RenderableType]
 
 def _figures_of(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
     """Yield the figures of two sides, with their names."""
-    for name, read, write in (*_COUNTS, _REFUSED, *_waits(a)):
+    for name, read, write in (*_COUNTS, *_waits(a)):
         found = (read(a), read(b))
         if name in _ALWAYS or (any(found) if name in _IF_ANY else found != (None, None)):
-            yield name, _three(read(a), read(b), write)
+            yield name, _three(*found, write)
     if a.wait is not None:
-        yield "mean wait of jobs", _three(_mean_of_jobs(a), _mean_of_jobs(b), seconds_text)
+        mean_a, mean_b = (of.job_wait and of.job_wait.mean_s for of in (a, b))
+        yield "mean wait of jobs", _three(mean_a, mean_b, seconds_text)
     yield "makespan", _three(a.makespan_s, b.makespan_s, seconds_text)
     for kind in sorted({*a.utilisation, *b.utilisation}):
         yield f"{kind} used", _shares(a.utilisation.get(kind), b.utilisation.get(kind))
@@ -494,36 +475,32 @@ def _shares(a: float | None, b: float | None) -> _Three:
     return of_a, of_b, _three(a, b, points)[2]
 
 
-def _mean_of_jobs(figures: Figures) -> Number:
-    return None if figures.job_wait is None else figures.job_wait.mean_s
-
-
 def _groups(
     console: Console, what: str, rows: Sequence[tuple[str, Figures, Figures]], titles: _Three
 ) -> Iterator[RenderableType]:
     """Return a table with a line for each side and one for the difference."""
     sides = [side for _, *both in rows for side in both]
     # Leave out counts that are zero or unknown everywhere.
-    told = [
+    counts = [
         (name, read, write)
         for name, read, write in _COUNTS
-        if name in _ALWAYS or any(read(side) for side in sides)
+        if name in _ALWAYS or any(map(read, sides))
     ]
-    told += _waits(sides[0])
-    return _told_of(console, what, rows, told, titles)
+    return _told_of(console, what, rows, [*counts, *_waits(sides[0])], titles)
 
 
 def _told_of(
     console: Console,
     what: str,
-    rows: Sequence[tuple[str, T, T]],
-    told: Sequence[tuple[str, Callable[[T], Number], _Writer]],
+    rows: Sequence[tuple[str, T | None, T | None]],
+    told: Sequence[_Figure[T]],
     titles: _Three,
 ) -> Iterator[RenderableType]:
-    """Return a table with a line for each side and one for the difference."""
+    """Return a table with a line for each side, which may be missing, and one for the difference."""
     lines: list[tuple[str, ...]] = []
-    for name, a, b in rows:
-        threes = [_three(read(a), read(b), write) for _, read, write in told]
+    for name, *sides in rows:
+        found = [[None if of is None else read(of) for of in sides] for _, read, _ in told]
+        threes = [_three(a, b, write) for (a, b), (*_, write) in zip(found, told, strict=True)]
         of_a, of_b, more = zip(*threes, strict=True)
         if of_a == of_b:
             lines.append((name, f"{titles[0]} = {titles[1]}", *of_a))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -15,7 +15,8 @@ from muster.cli._output import Column, Unit, console_of, print_parts, tables_of
 from muster.cli._progress import clock, instant
 from muster.feeds import FeedOrigin, date_text
 from muster.figures.text import cause, counted, measured, percent, resource_time, seconds_text
-from muster.replay import JobGroup, LostRuns, Summary, WaitSummary
+from muster.replay import JobGroup, LostRuns, Summary
+from muster.replay._measures import titled
 from muster.report import Board, QueueNow, as_words
 
 WIDE: Final = 88
@@ -206,7 +207,7 @@ def _waits(console: Console, summary: Summary) -> Iterator[Table]:
             f"{queue.jobs:,}",
             f"{queue.asks_bound:,}",
             f"{queue.asks_unbound:,}",
-            *_of(queue.wait),
+            *_texts(titled(queue.wait).values(), seconds_text),
             f"{queue.asks_reclaimed:,}",
             f"{queue.asks_preempted:,}",
         )
@@ -215,11 +216,16 @@ def _waits(console: Console, summary: Summary) -> Iterator[Table]:
     jobs = sum(queue.jobs for queue in summary.queues)
     evicted = (f"{summary.asks_reclaimed:,}", f"{summary.asks_preempted:,}")
     of_all_asks = (f"{summary.asks_bound:,}", f"{summary.asks_unbound:,}")
-    footers = (f"{jobs:,}", *of_all_asks, *_of(summary.wait), *evicted)
+    footers = (
+        f"{jobs:,}",
+        *of_all_asks,
+        *_texts(titled(summary.wait).values(), seconds_text),
+        *evicted,
+    )
     if len(rows) == 1:
         footers = ("",) * len(footers)
     without = "ended without a node" if summary.asks_unbound else ""
-    titles = ["jobs", "asks bound", without, "mean wait", "median", "95 %", "longest"]
+    titles = ["jobs", "asks bound", without, *titled(summary.wait)]
     titles.append("reclaimed" if summary.asks_reclaimed else "")
     titles.append("preempted" if summary.asks_preempted else "")
     units = [
@@ -238,26 +244,22 @@ def _parts(console: Console, summary: Summary) -> Iterator[Table]:
         (
             f"{part.weight:,}",
             percent(part.due),
-            *map(_percent, (part.had, part.furthest_had, part.wanted, part.had_wanting)),
+            *_texts((part.had, part.furthest_had, part.wanted, part.had_wanting), percent),
         )
         for part in summary.parts
     ]
     titles = ("weight", "due", "had", "furthest", "time pending", "had then")
-    units = [
-        [Column(title, cells)] for title, cells in zip(titles, zip(*rows, strict=True), strict=True)
-    ]
-    names = [part.queue for part in summary.parts]
-    return tables_of(console, [Column("part of its siblings", names, folds=True)], units)
+    names = Column("part of its siblings", [part.queue for part in summary.parts], folds=True)
+    return tables_of(console, [names], _units(titles, rows))
 
 
-def _percent(part: float | None) -> str:
-    return "-" if part is None else percent(part)
+def _units(titles: Iterable[str], rows: Iterable[Sequence[str]]) -> list[Unit]:
+    """Return the columns of a table, each of which may go to another table."""
+    return [[Column(*column)] for column in zip(titles, zip(*rows, strict=True), strict=True)]
 
 
-def _of(wait: WaitSummary) -> tuple[str, ...]:
-    """Return the cells for how long asks waited."""
-    times_s = (wait.mean_s, wait.median_s, wait.p95_s, wait.longest_s)
-    return tuple("-" if time_s is None else seconds_text(time_s) for time_s in times_s)
+def _texts(values: Iterable[float | None], write: Callable[[float], str]) -> list[str]:
+    return ["-" if value is None else write(value) for value in values]
 
 
 # COMMAND-36
@@ -265,33 +267,29 @@ def _jobs(console: Console, summary: Summary) -> Iterator[Table]:
     """Yield the waits and bounded slowdowns of jobs by size."""
     measures = summary.measures
     groups = {**measures.by_size, "all": JobGroup(measures.wait, measures.bounded_slowdown)}
-    rows = [_job_cells(group) for group in groups.values()]
-    titles = ("jobs", "mean wait", "median", "95 %", "longest", "slowdown", "median", "95 %")
-    units = [
-        [Column(title, cells)] for title, cells in zip(titles, zip(*rows, strict=True), strict=True)
+    rows = [
+        (
+            f"{group.wait.count:,}",
+            *_texts(titled(group.wait).values(), seconds_text),
+            *_texts(titled(group.bounded_slowdown).values(), measured),
+        )
+        for group in groups.values()
     ]
+    of_slowdown = (title.removeprefix("bounded ") for title in titled(measures.bounded_slowdown))
+    titles = ("jobs", *titled(measures.wait), *of_slowdown)
     names = Column(f"jobs by {measures.size_resource}", list(groups), folds=True)
-    return tables_of(console, [names], units)
-
-
-def _job_cells(group: JobGroup) -> tuple[str, ...]:
-    slowdown = group.bounded_slowdown
-    slowdowns = (slowdown.mean, slowdown.median, slowdown.p95)
-    of_slowdown = ("-" if value is None else measured(value) for value in slowdowns)
-    return (f"{group.wait.count:,}", *_of(group.wait), *of_slowdown)
+    return tables_of(console, [names], _units(titles, rows))
 
 
 def _utilisation(console: Console, summary: Summary) -> Iterator[Table]:
     until, weighted = summary.utilisation_to_last_arrival, summary.measures.weighted_wait_s
-    waits = [weighted.get(kind) for kind in summary.utilisation]
-    columns = [Column("used", [*map(_percent, summary.utilisation.values())])]
+    kinds = list(summary.utilisation)
+    columns = [Column("used", _texts(summary.utilisation.values(), percent))]
     if any(share is not None for share in until.values()):
-        shares = [_percent(until.get(kind)) for kind in summary.utilisation]
-        columns.append(Column("before the drain", shares))
+        columns.append(Column("before the drain", _texts(map(until.get, kinds), percent)))
     if weighted:
-        shown = ["-" if wait is None else seconds_text(wait) for wait in waits]
-        columns.append(Column("weighted wait", shown))
-    names = Column("resource", list(summary.utilisation), folds=True)
+        columns.append(Column("weighted wait", _texts(map(weighted.get, kinds), seconds_text)))
+    names = Column("resource", kinds, folds=True)
     return tables_of(console, [names], [[column] for column in columns])
 
 

@@ -14,8 +14,7 @@ from typing import TypeAlias, final
 
 import attrs
 
-from muster.compare._account import SideAccount, ranges
-from muster.compare._jobs import ComparedJob, Matches
+from muster.compare._account import ComparedJob, Matches, SideAccount, ranges
 from muster.compare._result import (
     MOST_REFUSALS,
     Compared,

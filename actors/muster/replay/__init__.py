@@ -20,16 +20,8 @@ from muster.replay._census import (
 from muster.replay._check import Absent, Check, Difference, Found, Value
 from muster.replay._costs import Costs, Fairness, LostRuns
 from muster.replay._driver import Watcher, begun_at, configured, replay
-from muster.replay._measures import (
-    JOB_COLUMNS,
-    JobColumn,
-    JobGroup,
-    JobMeasures,
-    JobTable,
-    SlowdownSummary,
-    Waits,
-    WaitSummary,
-)
+from muster.replay._jobs import JOB_COLUMNS, JobColumn, JobTable
+from muster.replay._measures import JobGroup, JobMeasures, SlowdownSummary, Waits, WaitSummary
 from muster.replay._parts import QueuePart, parts_of
 from muster.replay._tally import QueueSummary, Remark, Reserved, ReservedTally, Summary, Tally
 from muster.replay._warnings import FeedWarning

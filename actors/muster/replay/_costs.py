@@ -16,7 +16,8 @@ import attrs
 
 from muster.figures.usage import UsageAccount, total
 from muster.replay._census import LiveAsk
-from muster.replay._measures import JobBook, JobMeasures, JobTable, Waits, size_resource_of
+from muster.replay._jobs import JobTable
+from muster.replay._measures import JobBook, JobMeasures, Waits, size_resource_of
 from muster.replay._parts import PartsOfQueues, QueuePart, due_of, dues_of
 from muster_core.config.model import Configuration
 from muster_core.decisions import EVICTIONS, MICROSECONDS, Reason, ends_ask

@@ -17,7 +17,8 @@ import attrs
 from muster.feeds import FeedItem, Settle
 from muster.replay._census import Beginning, Census
 from muster.replay._costs import Costs, Fairness, LostRuns
-from muster.replay._measures import JobMeasures, JobTable, Waits, WaitSummary
+from muster.replay._jobs import JobTable
+from muster.replay._measures import JobMeasures, Waits, WaitSummary
 from muster.replay._parts import QueuePart
 from muster.replay._warnings import FeedWarning, FeedWarnings
 from muster_core.decisions import GONE, MICROSECONDS, Announced, Decision, Kind, Reason

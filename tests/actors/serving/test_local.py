@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from muster.service.backends.local import LocalOptions
-from muster.service.local.output import OutputFiles, folder_name
+from muster.service.local.jobs import OutputFiles, folder_name
 from muster.service.options import ServeOptions
 from muster.service.startup_checks import problems_of
 from tests.actors.serving.served import (

@@ -36,10 +36,10 @@ from muster.explain._remedies.nodes import (
     more_room,
     new_nodes,
     node_remedies,
+    place_remedies,
     room_text,
 )
 from muster.explain._remedies.orders import ask_remedies, order_remedies
-from muster.explain._remedies.places import place_remedies
 from muster.explain._remedies.trials import QueueChange, Trials, configure, evicted_in, node_of
 from muster.feeds._kinds import EventFields
 from muster.feeds._operations import write

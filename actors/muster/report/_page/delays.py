@@ -20,7 +20,8 @@ from muster.figures.text import (
     safe,
     safe_long,
 )
-from muster.replay import JobGroup, WaitSummary
+from muster.replay import JobGroup, SlowdownSummary, WaitSummary
+from muster.replay._measures import titled
 from muster.report._page.content import MOST_ROWS, Content
 from muster.report._timeline import EDGES_US, Histogram, Wait
 from muster_core.decisions import MICROSECONDS
@@ -156,10 +157,7 @@ def _column(left: float, width: float, count: int, highest: int, total: int, sai
     )
 
 
-_JOB_HEADS: Final = (
-    *("jobs", "mean wait", "median", "95 %", "longest"),
-    *("bounded slowdown", "median", "95 %"),
-)
+_JOB_HEADS: Final = ("jobs", *titled(WaitSummary(0)), *titled(SlowdownSummary()))
 
 
 # COMMAND-36
@@ -200,13 +198,11 @@ def _jobs(what: str, groups: Mapping[str, JobGroup]) -> str:
 
 
 def _job_row(what: str, name: str, group: JobGroup) -> str:
-    wait, slowdown = group.wait, group.bounded_slowdown
-    times = (wait.mean_s, wait.median_s, wait.p95_s, wait.longest_s)
-    slowdowns = (slowdown.mean, slowdown.median, slowdown.p95)
+    slowdowns = titled(group.bounded_slowdown).values()
     cells = (
         safe(name or "(none)"),
-        f"{wait.count:,}",
-        *map(_time, times),
+        f"{group.wait.count:,}",
+        *map(_time, titled(group.wait).values()),
         *(NOTHING if value is None else measured(value) for value in slowdowns),
     )
     named = zip((what, *_JOB_HEADS), cells, strict=True)

@@ -22,8 +22,8 @@ from muster._surface.open import store_options
 from muster.service.backends.cluster import bound_numbers
 from muster.service.local.binder import BinderSettings, CommandContext, LocalBinder, identities
 from muster.service.local.cgroups import open_cgroups
+from muster.service.local.jobs import Attempt, earlier_of
 from muster.service.local.machine import GPU, Gpus, capacity, find_gpus, node_name
-from muster.service.local.output import Attempt, earlier_of
 from muster.service.options import BackendOptions, NoOutputError, StartOutput, option
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.nodes.node import Node

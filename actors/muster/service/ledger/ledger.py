@@ -2,22 +2,38 @@
 
 Applications, asks and nodes come by events, and go by events and decisions. What exists without the
 ledger having heard of it is found by looking at the state (:mod:`muster.service.ledger.reconciliation`).
+
+In a checkpoint it is bytes in parts of bounded size, each a list of items. The first item says the
+version. What can be computed from other items is not kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, TypeGuard, final
 
+import attrs
 import trio
 
+from muster._pod_identity import PodIdentity
+from muster.figures.usage import UsageTotals
 from muster.service.ledger.changes import DecisionChanges, EventChanges
-from muster.service.ledger.checkpoint import load_ledger, save_ledger
-from muster.service.ledger.records import AppEntry, AskEntry, NodeEntry, StartFailure
+from muster.service.ledger.records import (
+    AppEntry,
+    AskEntry,
+    EndedAsk,
+    NodeEntry,
+    PreviousAllocation,
+    RefusedEvent,
+    StartFailure,
+)
 from muster.service.ledger.state import KEPT_REFUSED, EventRing, LedgerState
-from muster.service.ledger.usage import Counts, Sample, UsagePoint, UserAccounts
+from muster.service.ledger.usage import Counts, QueueCounts, Sample, UsagePoint, UserAccounts
+from muster.store._codec import from_plain, plain
+from muster.store._msgpack import pack, unpack
 from muster_core.decisions import Announced, Kind
-from muster_core.events import Event
+from muster_core.events import AddApp, AddAsk, AddNode, Event, Exit
 from muster_core.structures.steps import Steps, in_pieces
 
 
@@ -167,16 +183,282 @@ class Ledger:
 
     def save(self) -> Steps[Sequence[bytes]]:
         """Return what is known, in parts."""
-        return save_ledger(self.book, (self.batch, self.at_us, self.seq))
+        parts: list[bytes] = []
+        items: list[bytes] = []
+        size = 0
+        for item in _items(self.book, (self.batch, self.at_us, self.seq)):
+            yield
+            packed = pack(item)
+            items.append(packed)
+            size += len(packed)
+            if size > _PART_BYTES:
+                parts.append(pack(items))
+                items, size = [], 0
+        parts.append(pack(items))
+        return parts
 
     def load(self, parts: Sequence[bytes], /) -> Steps[None]:
         """Take up what was saved; the ring stays as it is.
 
         Raises:
-            ValueError: If another version wrote it.
+            ValueError: If another version wrote it, or it cannot be read.
         """
         book = LedgerState()
         book.ring = self.book.ring
         book.ring.is_open = False  # What is heard again has happened before this start.
-        self.batch, self.at_us, self.seq = yield from load_ledger(book, parts)
+        self.batch, self.at_us, self.seq = yield from _load(book, parts)
         self.book = book
+
+
+_VERSION: Final = 4
+_PART_BYTES: Final = 200_000
+_ROWS: Final = 500
+"""How many asks of the same event are in one item."""
+
+_SAMPLES: Final = 50
+"""How many samples are in one item."""
+
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError)
+
+
+# Saving
+
+
+def _items(book: LedgerState, heard: tuple[int, int, int]) -> Iterator[list[object]]:
+    counts = book.counts
+    yield [
+        _VERSION,
+        *heard,
+        book.history.minute,
+        book.lives.after_seq,
+        [*attrs.astuple(counts, recurse=False)[:-1]],
+    ]
+    yield ["configured", book.configured_us]
+    for path, queue in counts.queues.items():
+        yield ["queue", path, queue.allocated, queue.released, queue.completed]
+    for piece in in_pieces(book.history.points, _ROWS):
+        yield ["points", [list(point) for point in piece]]
+    series = book.history.series
+    yield ["waits", series.waits]
+    for name, samples in (("minutes", series.minutes), ("hours", series.hours)):
+        for some in in_pieces(samples, _SAMPLES):
+            yield [name, [list(sample) for sample in some]]
+    yield ["refused", [list(attrs.astuple(one)) for one in book.refused]]
+    for failures in in_pieces(book.failures.items(), _ROWS):
+        yield ["failures", [[*name, one.node, one.message] for name, one in failures]]
+    for lives in in_pieces(book.lives.kept, _ROWS):
+        yield ["lives", [_life(life) for life in lives]]
+    yield ["users", [*book.accounts.users]]
+    for node in book.nodes.values():
+        yield ["node", plain(node.event), node.came_us]
+    for app in book.completed.values():
+        yield ["completed", *_app(app)]
+    for app in book.apps.values():
+        yield ["app", *_app(app)]
+        yield from _asks(app)
+    yield from _accounts(book.accounts)
+
+
+def _accounts(accounts: UserAccounts) -> Iterator[list[object]]:
+    """Yield the accounts; they come last, as the asks that hold something change them."""
+    yield ["accounts", accounts.known_us, [*accounts.gone]]
+    for name, account in accounts.users.items():
+        yield ["account", name, account.base, account.ended]
+        for marks in in_pieces(account.marks, _ROWS):
+            yield ["marks", name, [[at_us, *used] for at_us, used in marks]]
+
+
+def _earlier(before: PreviousAllocation | None) -> list[object] | None:
+    if before is None:
+        return None
+    exited = None if before.exited is None else plain(before.exited)
+    return [before.started_us, before.ran_us, before.held_us, exited]
+
+
+def _life(life: EndedAsk) -> list[object]:
+    *known, _ = life._replace(exited=None, amounts=dict(life.amounts))
+    exited = None if life.exited is None else plain(life.exited)
+    pod = [] if life.pod is None else [[*attrs.astuple(life.pod)]]
+    return [*known, exited, *pod]
+
+
+def _app(app: AppEntry) -> list[object]:
+    states = [list(one) for one in app.states]
+    return [plain(app.event), app.came_us, app.queue, app.state, states, app.ran_us, app.most]
+
+
+def _asks(app: AppEntry) -> Iterator[list[object]]:
+    """Yield the asks of an application, those of one event together."""
+    together = groupby(app.asks.items(), key=lambda item: (id(item[1].event), item[1].namespace))
+    for _, asks in together:
+        for piece in in_pieces(asks, _ROWS):
+            first = piece[0][1]
+            rows = [
+                [
+                    name,
+                    ask.came_us,
+                    ask.since_us,
+                    ask.retries,
+                    ask.node,
+                    ask.taken_us,
+                    ask.bound_us,
+                    ask.is_bound,
+                    _earlier(ask.earlier),
+                ]
+                for name, ask in piece
+            ]
+            yield ["asks", plain(first.event), first.namespace, rows]
+
+
+# Loading
+
+
+def _load(book: LedgerState, parts: Sequence[bytes]) -> Steps[tuple[int, int, int]]:
+    """Fill a new book with what was saved; return what was heard last."""
+    heard = (0, 0, 0)
+    is_first = True
+    for part in parts:
+        for packed in _listed(unpack(part)):
+            yield
+            item = _listed(unpack(packed))
+            if is_first:
+                heard = _head(book, item)
+                is_first = False
+                continue
+            try:
+                _take(book, item)
+            except _UNREADABLE as error:
+                msg = f"an entry of the ledger cannot be read: {error}"
+                raise ValueError(msg) from error
+    return heard
+
+
+def _listed(value: object) -> list[Any]:
+    if not _is_list(value):
+        msg = "a part of the ledger is no list"
+        raise ValueError(msg)
+    return value
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _head(book: LedgerState, item: list[Any]) -> tuple[int, int, int]:
+    version = item[0] if item else None
+    if version != _VERSION:
+        msg = f"they were written in version {version}, and this is version {_VERSION}"
+        raise ValueError(msg)
+    _, batch, at_us, seq, book.history.minute, book.lives.after_seq, counts = item
+    book.accounts.changed_us = at_us
+    book.counts = Counts(*counts)
+    return batch, at_us, seq
+
+
+def _take(book: LedgerState, item: list[Any]) -> None:
+    """Take what an item says."""
+    match item:
+        case ["asks", event, namespace, rows]:
+            _take_asks(book, event, namespace, rows)
+        case ["app", *app]:
+            entry = _made_app(*app)
+            book.put_in(entry)
+            book.history.apps += entry.state in ("Starting", "Running")
+        case ["completed", *app]:
+            entry = _made_app(*app)
+            book.completed[entry.event.app] = entry
+        case ["node", event, came_us]:
+            book.put_node(NodeEntry(from_plain(event, AddNode), came_us))
+        case _:
+            _take_past(book, item)
+
+
+def _take_past(book: LedgerState, item: list[Any]) -> None:
+    """Take what an item says of what is over."""
+    match item:
+        case ["lives", rows]:
+            book.lives.kept.extend(map(_made_life, rows))
+        case ["failures", rows]:
+            for app, ask, node, message in rows:
+                book.note_failure(app, ask, StartFailure(node, message))
+        case ["refused", refused]:
+            book.refused.extend(RefusedEvent(*one) for one in refused)
+        case ["configured", at_us]:
+            book.configured_us = at_us
+        case _:
+            _take_series(book, item)
+
+
+def _take_series(book: LedgerState, item: list[Any]) -> None:
+    """Take what an item says of counts and series."""
+    series = book.history.series
+    match item:
+        case ["queue", path, *counts]:
+            book.counts.queues[path] = QueueCounts(*counts)
+        case ["points", points]:
+            book.history.points.extend(UsagePoint(*point) for point in points)
+        case ["waits", waits]:
+            series.waits = waits
+        case ["minutes", samples]:
+            series.minutes.extend(Sample(*sample) for sample in samples)
+        case ["hours", samples]:
+            series.hours.extend(Sample(*sample) for sample in samples)
+        case _:
+            _take_accounts(book.accounts, item)
+
+
+def _take_accounts(accounts: UserAccounts, item: list[Any]) -> None:
+    """Take what an item says of accounts."""
+    match item:
+        case ["users", names]:
+            for name in names:
+                accounts.of(name)
+        case ["accounts", known_us, gone]:
+            accounts.known_us, accounts.gone = known_us, UsageTotals(*gone)
+        case ["account", name, base, ended]:
+            account = accounts.of(name)
+            account.base, account.ended = base, ended
+        case ["marks", name, marks]:
+            accounts.of(name).marks += [(at_us, UsageTotals(*used)) for at_us, *used in marks]
+        case _:
+            raise ValueError(item[:1])
+
+
+_KNOWN: Final = len(EndedAsk._fields) - 1
+"""How many fields of a life are in its row before how it exited and, where there is one, its pod."""
+
+
+def _made_life(row: list[Any]) -> EndedAsk:
+    exited, *pod = row[_KNOWN:]
+    life = EndedAsk(*row[:_KNOWN])
+    return life._replace(exited=_exit(exited), pod=PodIdentity(*pod[0]) if pod else None)
+
+
+def _exit(exited: object) -> Exit | None:
+    return None if exited is None else from_plain(exited, Exit)
+
+
+def _made_app(event: object, came_us: int | None, queue: str, state: str, *rest: Any) -> AppEntry:  # noqa: ANN401 - as unpacked
+    states, ran_us, most = rest
+    made = from_plain(event, AddApp)
+    return AppEntry(
+        made, came_us, queue, state, [(at, said) for at, said in states], ran_us, {}, most
+    )
+
+
+def _take_asks(
+    book: LedgerState, event: object, namespace: str | None, rows: list[list[Any]]
+) -> None:
+    made = from_plain(event, AddAsk)
+    app = book.apps[made.app]
+    book.history.series.asks += len(rows)
+    for name, came_us, since_us, retries, node, taken_us, bound_us, is_bound, before in rows:
+        ask = AskEntry(made, came_us, since_us, retries, None, None, None, namespace)
+        app.asks[name] = ask
+        if node is not None:
+            book.take(app, ask, node, taken_us)
+            if is_bound:
+                book.bind(ask, bound_us)
+        if before is not None:
+            started_us, ran_us, held_us, exited = before
+            ask.earlier = PreviousAllocation(started_us, ran_us, held_us, _exit(exited))

@@ -6,6 +6,6 @@ killed and start again meanwhile. What the two know of each other stands in the 
 a folder below the state directory.
 
 ``keeper`` runs alone and knows nothing of the others; ``jobs`` starts, follows and ends jobs by
-their records; ``logs`` knows the files with what they wrote; ``binder`` does the work of
-allocations with all of these.
+their records, and knows the files with what they wrote; ``binder`` does the work of allocations
+with both.
 """

@@ -15,9 +15,8 @@ import trio
 from muster._errors import BrokenSchedulerError, ClosedSchedulerError, StoreError
 from muster.service.local import jobs
 from muster.service.local.cgroups import Cgroups
-from muster.service.local.jobs import CommandResult, Identity, Job, JobSpec
+from muster.service.local.jobs import CommandResult, Identity, Job, JobSpec, OutputFiles
 from muster.service.local.machine import variables
-from muster.service.local.output import OutputFiles
 from muster_core.errors import MusterError
 from muster_core.events import Outcome, Work
 from muster_core.values.devices import DeviceStock

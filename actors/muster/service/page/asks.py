@@ -1,6 +1,7 @@
 """Asks: finding them by name, queue, user, state and reason; and one of them, with its output.
 
-An ask says all reasons why it is not running.
+An ask says all reasons why it is not running. Also applications, with their states, asks and gangs;
+and users, with what they hold and have used.
 """
 
 from __future__ import annotations
@@ -17,27 +18,31 @@ from starlette.responses import Response
 from muster.explain._output import explanation_map
 from muster.feeds import Raw
 from muster.figures.text import instant_of
+from muster.figures.usage import DAY_US
 from muster.service.access import Role
-from muster.service.api.lists import app_of, full_gang, unknown_ask
+from muster.service.api.lists import app_of, full_gang, unknown_app, unknown_ask
 from muster.service.api.logs import OutputBody, written_by
-from muster.service.ask_index import ask_counts
+from muster.service.ask_index import ask_counts, each_ask
 from muster.service.endpoints.schemas import row_of
+from muster.service.ledger.records import AskEnding
 from muster.service.page.actions import refusal_of
 from muster.service.page.history import HistorySubject, earlier_history, subject_page
 from muster.service.page.renderer import Shown, render_page
 from muster.service.page.requests import Page, PageRequest, filters_of, place_of, queue_of, word_of
 from muster.service.payloads import Problem
-from muster.service.queries.apps import leaves_of
+from muster.service.queries.apps import APPS, leaves_of, row_of_app
 from muster.service.queries.ask_search import AskFilter, select_asks
 from muster.service.queries.asks import ASKS, AskRow, place_of_ask, row_of_ask
+from muster.service.queries.queues import users_of
 from muster.service.queries.reader import ReadContext, cursor
 from muster_core.reasons import Code
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import Steps, in_pieces
 from muster_core.values.affinity import terms_in_words
+from muster_core.view.tree.application import ViewApp
 
 _LIMIT: Final = 50
-"""How many asks a page shows."""
+"""How many asks, and how many gangs, a page shows."""
 
 _FILTERS: Final = ("name", "queue", "user", "state", "reason", "app", "gang")
 
@@ -176,10 +181,8 @@ def _read(page: PageRequest, app_name: str, name: str, context: ReadContext) -> 
     row = None if app is None else row_of_ask(context, app, name)
     seq = context.ledger.seq
     if row is None:
-        entry = context.ledger.app(app_name) or context.ledger.completed.get(app_name)
-        begin_us = None if entry is None else entry.came_us
-        unknown = unknown_ask(context, app_name, name)
-        return {"item": None, "came_us": begin_us, "unknown": unknown, "last_seq": seq}
+        came_us, unknown = _app_came_us(context, app_name), unknown_ask(context, app_name, name)
+        return {"item": None, "came_us": came_us, "unknown": unknown, "last_seq": seq}
     yield from context.view.explainer.prepare()
     explanation = yield from context.machine.explain_fully(app_name, name)
     cancel = _cancel(row)
@@ -199,6 +202,11 @@ def _read(page: PageRequest, app_name: str, name: str, context: ReadContext) -> 
         "tolerations": list(map(str, shape.tolerations)),
         "affinity": None if shape.affinity is None else terms_in_words(shape.affinity),
     }
+
+
+def _app_came_us(context: ReadContext, name: str) -> int | None:
+    entry = context.ledger.app(name) or context.ledger.completed.get(name)
+    return None if entry is None else entry.came_us
 
 
 def _instants(row: AskRow, now_us: int) -> dict[str, int | None]:
@@ -243,11 +251,10 @@ async def _earlier(page: PageRequest) -> Response:
     app, name = page.in_path("app"), page.in_path("ask")
 
     def begin_us(context: ReadContext) -> int | None:
-        owner = context.ledger.app(app) or context.ledger.completed.get(app)
         entry = context.ledger.ask(app, name)
         if entry is not None and entry.came_us is not None:
             return entry.came_us
-        return None if owner is None else owner.came_us
+        return _app_came_us(context, app)
 
     return await earlier_history(page, HistorySubject("ask", app, name), begin_us)
 
@@ -312,3 +319,101 @@ OUTPUT_PAGES: Final = (
     Page("GET", "/asks/{app}/{ask}/output.txt", Role.READER, _whole),
 )
 """The output of asks."""
+
+
+def _read_app(page: PageRequest, name: str, context: ReadContext) -> Steps[Shown]:
+    yield
+    app = app_of(context, name)
+    entry = context.ledger.app(name) or context.ledger.completed.get(name)
+    known: Shown = {
+        "came_us": None if entry is None else entry.came_us,
+        "states": () if entry is None else tuple(entry.states),
+        "last_seq": context.ledger.seq,
+    }
+    if app is None:
+        unknown = unknown_app(context, name)
+        return {**known, "item": None, "ended": entry, "unknown": unknown}
+    rows = yield from select_asks(context, AskFilter(app=name), None, _LIMIT + 1)
+    lines = yield from lines_of(context, rows[:_LIMIT])
+    gangs = yield from _gangs(app)
+    cancel: list[Mapping[str, Raw]] = [{"op": "remove_app", "app": name}]
+    return {
+        **known,
+        "item": row_of(APPS.picked(None, single=True), row_of_app(context, app)),
+        "ended": None,
+        "unknown": None,
+        "lines": lines,
+        "has_more": len(rows) > _LIMIT,
+        "gangs": gangs,
+        "cancel": cancel,
+        "refused": refusal_of(page, context, cancel),
+    }
+
+
+def _gangs(app: ViewApp) -> Steps[list[str]]:
+    found: set[str] = set()
+    for piece in in_pieces(list(each_ask(app))):
+        yield
+        found.update(ask.gang for ask in piece if ask.gang is not None)
+    return sorted(found)[:_LIMIT]
+
+
+# PAGE-46
+async def _app(page: PageRequest) -> Response:
+    name = page.in_path("app")
+    return await subject_page(
+        page,
+        "app.html",
+        HistorySubject("app", name, None),
+        lambda context: _read_app(page, name, context),
+        name=name,
+    )
+
+
+# PAGE-44
+async def _earlier_of_app(page: PageRequest) -> Response:
+    name = page.in_path("app")
+    subject = HistorySubject("app", name, None)
+    return await earlier_history(page, subject, lambda context: _app_came_us(context, name))
+
+
+APP_PAGES: Final = (
+    Page("GET", "/apps/{app}", Role.READER, _app),
+    Page("GET", "/apps/{app}/earlier", Role.READER, _earlier_of_app),
+)
+"""An application."""
+
+
+_MOST: Final = 100
+"""How many users the page shows."""
+
+_SPANS: Final[Mapping[str, str]] = {"1": "a day", "7": "7 days", "30": "30 days", "90": "90 days"}
+"""How far the page looks back, in days, and in words."""
+
+_USUAL: Final = "7"
+
+
+# LISTS-24
+async def _users(page: PageRequest) -> Response:
+    days = page.text("days", _USUAL) or _USUAL
+    if days not in _SPANS:
+        raise Problem(400, f"days: {days[:100]!r}: must be one of {', '.join(_SPANS)}")
+    now_us = page.moment.now_us()
+
+    def read(context: ReadContext) -> Steps[Shown]:
+        rows = yield from users_of(context, now_us - int(days) * DAY_US, now_us)
+        return {"rows": rows[:_MOST], "count": len(rows)}
+
+    found = await page.moment.read(read)
+    return render_page(
+        page,
+        "users.html",
+        listed=found.value,
+        days=days,
+        spans=_SPANS,
+        endings=[ending.value for ending in AskEnding],
+    )
+
+
+USERS_PAGES: Final = (Page("GET", "/users", Role.READER, _users),)
+"""The list of users."""

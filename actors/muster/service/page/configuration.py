@@ -8,7 +8,7 @@ from typing import Any, Final, final
 import yaml
 from starlette.responses import Response
 
-from muster.figures.text import MINUS, NOTHING, duration, parse_iso_date, percent
+from muster.figures.text import MINUS, NOTHING, duration, parse_iso_date, percent, points
 from muster.service.access import Role
 from muster.service.api.config import preview_configuration
 from muster.service.input.configuration import (
@@ -162,11 +162,6 @@ def _at(figures: Any, path: Sequence[str]) -> float | None:  # noqa: ANN401 - a 
         figures = None if figures is None else figures[name]
     value: float | None = figures
     return value
-
-
-def points(share: float) -> str:
-    """Return a difference of two shares, where 1 is everything, in points of percent."""
-    return f"{share * 100:.1f} points"
 
 
 def _row(

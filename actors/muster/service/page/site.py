@@ -22,7 +22,6 @@ from muster.service.authentication import Session, Sessions
 from muster.service.endpoints.routes import problem_of, routes_by_path
 from muster.service.page import (
     actions,
-    apps,
     asks,
     configuration,
     gangs,
@@ -246,7 +245,7 @@ PARTS: Final[tuple[Page, ...]] = (
     *queues.QUEUE_PAGES,
     *nodes.NODE_LIST_PAGES,
     *nodes.NODE_PAGES,
-    *apps.USERS_PAGES,
+    *asks.USERS_PAGES,
     *configuration.CONFIGURATION_PAGES,
     *actions.ACTION_PAGES,
     *asks.ASK_LIST_PAGES,
@@ -254,7 +253,7 @@ PARTS: Final[tuple[Page, ...]] = (
     *actions.REMEDY_PAGES,
     *actions.FORECAST_PAGES,
     *asks.OUTPUT_PAGES,
-    *apps.APP_PAGES,
+    *asks.APP_PAGES,
     *gangs.GANG_LIST_PAGES,
     *gangs.GANG_PAGES,
     *timeline.TIME_PAGES,
