@@ -122,6 +122,10 @@ coverage: $(VENV)/.test ## Run the tests, and show the lines that no test reache
 install-check: $(VENV)/.test ## Install Muster for PYTHON in every way, with the lowest and newest dependencies, and run tests
 	@$(PY) -m tests.install.check --python $(PYTHON)
 
+.PHONY: container-check
+container-check: ## Build the image of deploy/container with buildah, and run it (as root; ten minutes)
+	@bash tests/install/container.sh
+
 CHECKS := check-style check-format check-mypy check-pyright check-layers check-purity
 
 .PHONY: lint

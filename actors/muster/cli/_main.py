@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn, final
+from typing import Final, NoReturn, TextIO, final
 
 import click
 from typing_extensions import override
@@ -214,7 +214,7 @@ def _prepare_streams() -> None:
 
 
 def _flushed(status: int, unwritable: OSError | None) -> int:
-    """Flush standard output, so that the interpreter reports no error when it exits.
+    """Flush the standard streams, so that the interpreter reports no error when it exits.
 
     Args:
         status: The exit status so far.
@@ -233,5 +233,14 @@ def _flushed(status: int, unwritable: OSError | None) -> int:
         complain(f"standard output: {unwritable.strerror or unwritable}")
         status = UNUSABLE
     if status == PIPE_CLOSED or unwritable is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up(sys.stdout)
+    try:
+        sys.stderr.flush()
+    except OSError:  # nobody reads it; Python 3.14 would exit with 120
+        _give_up(sys.stderr)
     return status
+
+
+def _give_up(stream: TextIO) -> None:
+    """Let what a stream still holds go nowhere when the interpreter flushes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -52,6 +52,9 @@ GZIP: Final = b"\x1f\x8b"
 CHUNK_BYTES: Final = 64 * 1024
 """How much is read at once."""
 
+KEPT_BYTES: Final = 8 * 1024
+"""How much of what is written may wait to be passed on."""
+
 HEAD_BYTES: Final = 64 * 1024
 """The longest part of a feed that is read to detect its encoding."""
 
@@ -199,6 +202,23 @@ Target: TypeAlias = "str | os.PathLike[str] | ByteSink"
 """A path, ``-`` for standard output, or a stream of bytes."""
 
 
+# By itself Python 3.14 would keep 128 KiB from whoever follows a replay.
+@final
+class _StandardOutput:
+    """Standard output, which is passed on each time when :data:`KEPT_BYTES` have been written."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._kept = 0
+
+    def write(self, data: bytes, /) -> None:
+        self._stream.write(data)
+        self._kept += len(data)
+        if self._kept >= KEPT_BYTES:
+            self._stream.flush()
+            self._kept = 0
+
+
 @final
 class Output:
     """An open target, for use in a ``with`` statement.
@@ -237,10 +257,10 @@ class Output:
             return str(getattr(target, "name", "")), target
         if target == "-":
             self._stack.callback(sys.stdout.buffer.flush)
-            return "standard output", sys.stdout.buffer
+            return "standard output", _StandardOutput(sys.stdout.buffer)
         path = Path(target)
         try:
-            return str(path), self._stack.enter_context(self._beside(path).open("wb"))
+            return str(path), self._stack.enter_context(self._beside(path).open("wb", KEPT_BYTES))
         except (OSError, ValueError) as error:  # ValueError: a null byte in the name
             raise _unwritable(str(path), error) from error
 

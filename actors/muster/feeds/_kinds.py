@@ -418,8 +418,8 @@ def parse_date(text: str) -> int:
     year, month, day, hour, minute, second = map(int, parts)
     try:
         whole = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-    except ValueError as error:
-        msg = f"is no date: {str(error).partition(',')[0]}"
+    except ValueError:
+        msg = f"is no date: {_out_of_range(year, month, hour, minute, second)}"
         raise ValueError(msg) from None
     hours, minutes = int(offset_hours), int(offset_minutes)
     if hours > 23 or minutes > 59:
@@ -431,6 +431,18 @@ def parse_date(text: str) -> int:
         msg = "is no date: in UTC it is not within the years 1 to 9999"
         raise ValueError(msg)
     return date_us
+
+
+def _out_of_range(year: int, month: int, *time: int) -> str:
+    """Return why there is no such date; what Python says of it is different in 3.14."""
+    if year == 0:
+        return "year 0 is out of range"
+    if not 1 <= month <= 12:
+        return "month must be in 1..12"
+    for name, number, most in zip(("hour", "minute", "second"), time, (23, 59, 59), strict=True):
+        if number > most:
+            return f"{name} must be in 0..{most}"
+    return "day is out of range for month"
 
 
 def _fraction_us(digits: str) -> int:
