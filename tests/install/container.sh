@@ -10,7 +10,7 @@ fail() { echo "make container-check $1" >&2 && exit 1; }
 command -v buildah >/dev/null || fail "needs buildah: apt-get install buildah"
 
 file=deploy/container/Dockerfile
-base=docker.io/library/$(sed -n 's/^FROM \(python:[^ ]*\)$/\1/p' "$file")
+base=$(sed -n 's/^FROM \(python:[^ ]*\)$/\1/p' "$file")
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
 limited() { timeout 1800 "$@"; }
