@@ -123,7 +123,7 @@ install-check: $(VENV)/.test ## Install Muster for PYTHON in every way, with the
 	@$(PY) -m tests.install.check --python $(PYTHON)
 
 .PHONY: container-check
-container-check: ## Build the image of deploy/container with buildah, and run it (as root; ten minutes)
+container-check: ## Build the image of deploy/container with buildah, and run it (as root; four minutes)
 	@bash tests/install/container.sh
 
 CHECKS := check-style check-format check-mypy check-pyright check-layers check-purity
