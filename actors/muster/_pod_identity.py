@@ -7,6 +7,7 @@ feed and in every list, and the core knows nothing of it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, final
 
@@ -98,3 +99,12 @@ class PodCode(StrEnum):
     # POD-12
     NOT_QUEUED = "NotQueued"
     SCHEDULING_GATED = "SchedulingGated"
+    # POD-30
+    OTHER_SCHEDULER = "OtherScheduler"
+
+
+WAITING: Final = tuple(one for one in PodCode if one is not PodCode.OTHER_SCHEDULER)
+"""Those of pods that wait for this scheduler."""
+
+PodReasons = Sequence[tuple[str, str]]
+"""Why a pod has no ask: codes and sentences."""

@@ -119,6 +119,27 @@ def test_commands_take_the_names_of_pods(cluster: ControlPlane) -> None:
         assert "n1" in listed
 
 
+# POD-30, POD-31
+def test_pods_that_have_no_ask_are_found(cluster: ControlPlane) -> None:
+    cluster.post(PODS, pod_of("odd", topologySpreadConstraints=[_spread()]))
+    cluster.post(PODS, pod_of("lost", labels={"queue": "root.gone"}))
+    cluster.post(PODS, pod_of("foreign", scheduler="other", topologySpreadConstraints=[_spread()]))
+    with serve(cluster) as served:
+        wait_until(lambda: "lost" in muster(served, "get", "pods", "--state", "none"), "listed")
+        listed = muster(served, "get", "pods", "--state", "none")
+        assert "NotSupported:" in listed
+        assert "NotQueued:" in listed
+        assert "foreign" not in listed
+        text = served.client.get("/metrics").text
+        for reason, count in (("NotSupported", 1), ("NotQueued", 1), ("SchedulingGated", 0)):
+            line = f'muster_kubernetes_pods_without_ask{{reason="{reason}"}} {count}.0'
+            assert line in text.splitlines()
+        assert muster(served, "why", "default/foreign") == (
+            "default/foreign is a pod that has no ask\n\n"
+            "OtherScheduler: spec.schedulerName is other: that scheduler decides for it\n"
+        )
+
+
 def _spread() -> Object:
     return {
         "maxSkew": 1,

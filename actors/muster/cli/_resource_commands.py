@@ -26,7 +26,9 @@ from muster.cli._resources import (
     ENDED,
     KINDS,
     PLACE_OF_ENDED,
+    PLACE_WITHOUT_ASK,
     PODS,
+    WITHOUT_ASK,
     ResourceKind,
     ask_path,
     dates_of,
@@ -66,7 +68,8 @@ _FILTERS: Final[Mapping[str, frozenset[str]]] = {
 @click.option("--namespace", "-n", help="Only pods of this namespace.")
 @click.option(
     "--state",
-    help="Only asks in this place, or applications in this state; `ended`: the asks that have ended.",
+    help="Only asks in this place, or applications in this state; `ended`: the asks that have ended; "
+    "of pods also `none`: those that have no ask.",
 )
 @click.option("--queue", help="Only of this queue and the queues below it.")
 @click.option("--app", help="Only asks of this application.")
@@ -117,6 +120,9 @@ def command(
     if found is PODS and name is not None and "namespace" in given:
         name = f"{given.pop('namespace')}/{name}"
     _check(found, name, given)
+    if found is PODS and given.get("state") == PLACE_WITHOUT_ASK:
+        found = WITHOUT_ASK
+        del given["state"]
     if found in {ASKS, PODS} and given.get("state") == PLACE_OF_ENDED:
         found = attrs.evolve(ENDED, plural=found.plural)
     wanted = ResourceQuery(found, name, given, limit, form)
@@ -166,7 +172,7 @@ class ResourceQuery:
             if items:
                 click.echo(self._table(self.kind, items), nl=False)
             else:
-                click.echo(f"no {self.kind.plural}", err=True)
+                click.echo(f"no {self.kind.plural.replace('-', ' ')}", err=True)
 
     def text(self, server: Server) -> str:
         """Return it as a table."""
@@ -177,7 +183,7 @@ class ResourceQuery:
             kind, item = self._for_people(self.one(server))
             items = [item]
         if not items:
-            return f"no {self.kind.plural}\n"
+            return f"no {self.kind.plural.replace('-', ' ')}\n"
         return self._table(kind, items)
 
     def _table(self, kind: ResourceKind, items: Sequence[Item]) -> str:

@@ -8,6 +8,7 @@ and the field is named. Each kind of PodGroup has a status with phases of its ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, cast, final
 
 import attrs
@@ -41,6 +42,7 @@ PORT: Final = "port/"
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The label that every node has in the scheduler."""
 _MIRROR: Final = "kubernetes.io/config.mirror"
+_IS_STATIC: Final = f"metadata.annotations.{_MIRROR}: it is a static pod, which its kubelet runs"
 
 
 @final
@@ -101,7 +103,7 @@ class Pod:
         is_gated: Whether it waits until somebody lets it be scheduled.
         takes: What it takes on its node, in base units.
         request: What it asks for, if it is ours and can be honoured.
-        unsupported: Why it cannot, with the field; empty if it can.
+        unsupported: Why it cannot, or that it is not ours, with the field; empty if it can.
         ignored: What it prefers, which is not honoured, in words.
         condition: What is said of its scheduling, or None.
     """
@@ -143,6 +145,8 @@ def read_pod(written: Object, scheduler_name: str) -> Pod:
     is_mirror = _MIRROR in (metadata.get("annotations") or {})
     is_ours = spec.get("schedulerName") == scheduler_name and not is_mirror
     takes, unsupported = _takes(written)
+    if not is_ours:
+        unsupported = _IS_STATIC if is_mirror else _of_other(str(spec.get("schedulerName")))
     pod = Pod(
         identity=PodIdentity(
             str(metadata.get("namespace") or DEFAULT_NAMESPACE),
@@ -162,6 +166,12 @@ def read_pod(written: Object, scheduler_name: str) -> Pod:
         condition=_condition(status),
     )
     return _with_request(pod, written) if is_ours and not unsupported else pod
+
+
+# POD-30
+@cache
+def _of_other(scheduler: str) -> str:
+    return f"spec.schedulerName is {scheduler}: that scheduler decides for it"
 
 
 def _owner(metadata: Mapping[str, Any]) -> str:

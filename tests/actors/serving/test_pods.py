@@ -399,13 +399,15 @@ class Cluster:
     def waits_for(self) -> None:
         """Return None: it decides at once."""
 
-    def pod_reasons(self, namespace: str, name: str, /) -> Sequence[tuple[str, str]] | None:
-        known = {
+    def pods_without_ask(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+        return {
             "shop/near": [("NotSupported", FIELD)],
             "shop/lost": [("NotQueued", REFUSED)],
             "ml/Train-0": [("NotSupported", FIELD)],
         }
-        return known.get(f"{namespace}/{name}")
+
+    def pod_reasons(self, namespace: str, name: str, /) -> Sequence[tuple[str, str]] | None:
+        return self.pods_without_ask().get(f"{namespace}/{name}")
 
     async def output(
         self, host: BackendHost, app: str, ask: str, attempt: int | None
@@ -457,6 +459,26 @@ def test_why_a_pod_has_no_ask(
     assert printed(cluster, "why", f"shop/{name}") == told
     detail = cluster.get(f"/api/v1/pods/shop/{name}", 404)["detail"]
     assert detail == f"pod: 'shop/{name}' is unknown: it has no ask; {code}: {sentence}"
+
+
+# POD-31
+def test_the_list_of_pods_without_an_ask(cluster: Here) -> None:
+    items = cluster.all("/api/v1/pods-without-ask", 1)
+    assert [one["pod"]["name"] for one in items] == ["Train-0", "lost", "near"]
+    assert [one["reasons"][0]["code"] for one in items[1:]] == ["NotQueued", "NotSupported"]
+    (first, _) = cluster.all("/api/v1/pods-without-ask", 1, namespace="shop")
+    assert first["pod"] == {"namespace": "shop", "name": "lost"}
+    head, *lines = table(cluster, "pods", "--state", "none", "-n", "shop")
+    assert head == ["namespace", "pod", "reasons"]
+    assert lines[0] == ["shop", "lost", f"NotQueued: {REFUSED}"]
+    assert "3 pods without an ask: 2 NotSupported, 1 NotQueued" in found(cluster.client, "/")
+
+
+# POD-31
+def test_a_service_without_a_cluster_has_no_pods_without_an_ask(here: Here) -> None:
+    assert here.all("/api/v1/pods-without-ask") == []
+    assert "without an ask" not in found(here.client, "/")
+    assert printed(here, "get", "pods", "--state", "none") == "no pods without ask\n"
 
 
 # POD-9

@@ -32,6 +32,7 @@ from muster_core.events import Exit
 from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
+    from muster._pod_identity import PodReasons
     from muster._surface.allocation import Allocation, ResumingBinder
     from muster._surface.scheduler import Scheduler
     from muster.service.ledger.records import StartFailure
@@ -265,6 +266,10 @@ class ClusterBackend(ABC, Generic[Own, C]):
     def measures(self) -> Mapping[str, float]:
         """Return the values of its metrics."""
         return {f"muster_{self.options.run}_connected": float(self.health()["connected"] is True)}
+
+    def pods_without_ask(self) -> Mapping[str, PodReasons]:
+        """Return nothing: there are no pods."""
+        return {}
 
     def pod_reasons(self, _namespace: str, _name: str, /) -> None:
         """Return nothing: there are no pods."""

@@ -31,6 +31,7 @@ from muster_core.structures.steps import Steps
 from muster_core.values.devices import MOST_DEVICES, NO_STOCKS, DeviceStock
 
 if TYPE_CHECKING:
+    from muster._pod_identity import PodReasons
     from muster._surface.allocation import Allocation
     from muster.service.options import Backend, BackendHost, ServeOptions
 
@@ -236,6 +237,10 @@ class LocalBackend:
 
     def measures(self) -> Mapping[str, float]:
         """Return no metrics."""
+        return {}
+
+    def pods_without_ask(self) -> Mapping[str, PodReasons]:
+        """Return nothing: there are no pods."""
         return {}
 
     def pod_reasons(self, _namespace: str, _name: str, /) -> None:
