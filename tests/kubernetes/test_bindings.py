@@ -220,6 +220,29 @@ async def test_what_was_only_decided_for_a_node_that_is_gone_is_pending_again(
         await world.wait_for_places(a="n2")
 
 
+async def test_a_binding_that_was_cut_short_and_not_carried_out_keeps_no_room(
+    outside: Outside, plane: ControlPlane, proxy: Proxy
+) -> None:
+    """Its node goes before there is an answer, and comes back for another pod."""
+    proxy.add("/a/binding", *[Answer(503)] * 1_000)
+    await outside.add_node(node_of("n1", cpu="1"))
+    await outside.add_pod(pod_of("a"))
+    async with world_of(plane, url=proxy.url, queues=PREEMPTION) as world:
+        await world.wait_for_bound(a="n1")
+
+        async def is_sent() -> bool:
+            await trio.lowlevel.checkpoint()
+            return posted(proxy, "a") > 0
+
+        await wait_for(is_sent)
+        await outside.remove_node("n1")
+        await world.wait_for_bound()
+        await world.wait_for_reason("a", "")
+        await outside.add_pod(pod_of("b", labels={"queue": "root.high"}))
+        await outside.add_node(node_of("n1", cpu="1"))
+        await world.wait_for_places(b="n1")
+
+
 # POD-28
 async def test_a_node_that_comes_back_has_its_pods(outside: Outside, plane: ControlPlane) -> None:
     await outside.add_node(node_of("n1"))

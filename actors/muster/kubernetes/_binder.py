@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 import attrs
@@ -142,6 +143,8 @@ class KubernetesBinder:
         """End what an allocation was for, which has ended from outside."""
         if why in ("closing", None):
             return
+        if entry.sent_to is not None:
+            self._nursery.start_soon(self._find_out, entry)
         if why in (Reason.BIND_FAILED, Reason.GANG_ROLLBACK):
             self._leave(entry, Held.PENDING)
             return
@@ -155,6 +158,19 @@ class KubernetesBinder:
             self._nursery.start_soon(self._evict, entry, str(why))
         else:
             self._leave(entry)
+
+    # POD-21
+    async def _find_out(self, entry: PodEntry) -> None:
+        """Look until it is known whether a binding was carried out that was cut short.
+
+        Otherwise a pod that is not bound would keep its room there, until it is bound elsewhere.
+        """
+        rests = _rests()
+        while entry.sent_to is not None and entry.held is not Held.BOUND and not entry.is_over:
+            with suppress(_MovedError):  # The watch says it, too.
+                await self._look(entry, entry.sent_to)
+            with trio.move_on_after(next(rests)):
+                await entry.changed.park()
 
     # Binding
 
@@ -220,7 +236,7 @@ class KubernetesBinder:
         Raises:
             _MovedError: If another one has bound it elsewhere.
         """
-        pod = entry.pod.identity
+        pod, held = entry.pod.identity, entry.held
         try:
             found = await self._api.get(PODS.path(pod.name, pod.namespace))
         except ApiError as error:
@@ -237,7 +253,8 @@ class KubernetesBinder:
             return None
         if there:
             raise _MovedError(str(there))
-        self._take_back(entry)
+        if entry.held is held:  # Else another binding may be under way by now.
+            self._take_back(entry)
         return _Refusal("the API server refuses to bind it now")
 
     def _take_back(self, entry: PodEntry) -> None:
@@ -245,6 +262,7 @@ class KubernetesBinder:
         entry.sent_to = None
         if entry.pod.node is None:
             self._cache.put(entry, None)
+        self._cache.set_held(entry, entry.held)  # It may be said again why it waits.
 
     async def _give_up(self, entry: PodEntry, node: str, refusal: _Refusal) -> None:
         """Raise if a pod is surely not bound, when its time is over; return if it is.
