@@ -34,6 +34,7 @@ from muster_core.reasons import Code
 
 if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
+    from muster_core.config.model import Configuration
     from muster_core.reasons import Explanation
 
 
@@ -293,6 +294,11 @@ class Cluster:
         }
 
     # How it stands
+
+    @property
+    def configuration(self) -> Configuration | None:
+        """What the ConfigMap has said last without an error, or None."""
+        return self._intake.configuration
 
     @property
     def waits_for(self) -> str:

@@ -23,6 +23,7 @@ from muster.kubernetes._api import Object
 from muster.kubernetes._cache import Cache, Held, HeldNode, NodeEntry, PodEntry
 from muster.kubernetes._objects import HOSTNAME, Pod, Surroundings
 from muster_core.config import default_configuration
+from muster_core.config.model import Configuration
 from muster_core.decisions import Kind, Reason
 from muster_core.errors import ConfigError, RefusedError
 from muster_core.events import (
@@ -80,6 +81,7 @@ class Intake:
     Attributes:
         surroundings: What else pods depend on.
         lacks: Why there is no configuration yet, without which nothing is let in; empty if there is.
+        configuration: What the ConfigMap has said last without an error, or None.
     """
 
     def __init__(self, cache: Cache, partition: str | None = None) -> None:
@@ -87,6 +89,7 @@ class Intake:
         self._partition = partition
         self.surroundings: Final = Surroundings()
         self.lacks = ""
+        self.configuration: Configuration | None = None
         #: What is to be let in before nodes and pods: the last one of each name counts.
         self._heads: dict[str, Change] = {}
         #: What pods have said of gangs that are not their own.
@@ -96,7 +99,7 @@ class Intake:
         self._groups: set[str] = set()
         #: Which pods are to be looked at again, whatever has become of themselves.
         self._again: set[Callable[[PodEntry], bool]] = set()
-        self._config = ""
+        self._config = self._place = ""
         self._is_followed = False
 
     # What else there is
@@ -165,13 +168,13 @@ class Intake:
         """Take a configuration; a bad one is refused, and the one in force stays."""
         if text == self._config:
             return
-        self._config = text
+        self._config, self._place = text, place
         try:
             configuration = parse_configuration(text, file=place, partition=self._partition)
         except ConfigError as error:
             self.note_no_configuration("; ".join(map(str, error.problems)))
             return
-        self.lacks = ""
+        self.lacks, self.configuration = "", configuration
         self._head("", Configure(configuration), self._note_configuration)
 
     def note_no_configuration(self, why: str) -> None:
@@ -216,9 +219,11 @@ class Intake:
                     node.capacity, node.attributes, node.schedulable, node.taints, node.reserved
                 )
                 self._cache.mark_node(node.name)
-        kept = self._heads.get("")
-        if kept is not None and kept[0] == Configure(state.machine.configuration):
-            del self._heads[""]
+        in_force = state.machine.configuration
+        if self.configuration == in_force:
+            self._heads.pop("", None)
+        elif self.configuration is not None and in_force != default_configuration():
+            _log.warning("%s replaces the configuration that was in force", self._place)
         for app in state.machine.view.apps.values():
             name = app.identity.name
             asks = [*app.each_pending(), *app.parked.values()]
@@ -227,7 +232,7 @@ class Intake:
                 self._adopt(name, ask, Held.PENDING)
             for held, _ in app.bound.values():
                 self._adopt(name, held.ask, Held.BOUND)
-        if state.machine.configuration != default_configuration():
+        if in_force != default_configuration():
             self.lacks = ""
 
     def _adopt(self, app: str, ask: Ask, held: Held) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from muster._surface.allocation import Binder
     from muster._surface.scheduler import Scheduler
     from muster.service.ledger.ledger import Ledger
+    from muster_core.config.model import Configuration
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
 
@@ -228,6 +229,10 @@ class Backend(Protocol):
 
     def health(self) -> Mapping[str, object] | None:
         """Return what ``/healthz`` tells of it, by its name; None if it is always well."""
+        ...
+
+    def followed(self) -> tuple[str, Configuration] | None:
+        """Return what ``--config`` names, and the configuration there, if this follows it; or None."""
         ...
 
     def waits_for(self) -> str | None:

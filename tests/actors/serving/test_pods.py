@@ -396,6 +396,9 @@ class Cluster:
     def measures(self) -> Mapping[str, float]:
         return {}
 
+    def followed(self) -> None:
+        pass
+
     def waits_for(self) -> None:
         """Return None: it decides at once."""
 

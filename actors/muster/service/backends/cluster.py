@@ -259,6 +259,9 @@ class ClusterBackend(ABC, Generic[Own, C]):
         told: dict[str, object] = {"connected": is_connected}
         return told if detail is None else {**told, "detail": detail}
 
+    def followed(self) -> None:
+        """Return nothing: the service reads its file."""
+
     def waits_for(self) -> str | None:
         """Return None: the service decides, whether or not commands can run."""
         return None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from muster._surface.allocation import Binder
     from muster.kubernetes import Access, Cluster, Lease
     from muster.service.options import Backend, BackendHost, Measure, ServeOptions
+    from muster_core.config.model import Configuration
 
 _CONFIG_MAP: Final = "configmap:"
 _DEFAULT_MAP: Final = "yunikorn-configs"
@@ -206,6 +207,7 @@ class KubernetesBackend:
         self._options = options
         self._partition = partition
         self._cluster: Cluster | None = None
+        self._config_map = ""
         self._waits_for: str | None = "the pods and nodes of the cluster are being listed"
 
     @property
@@ -227,7 +229,7 @@ class KubernetesBackend:
 
         own = self._options
         access = access_of(own.kubeconfig)
-        config_map = (
+        config_map = self._config_map = (
             f"{access.namespace}/{_DEFAULT_MAP}" if own.config_map is None else own.config_map
         )
         bind = BindOptions(
@@ -292,6 +294,11 @@ class KubernetesBackend:
             await cluster.follow(host.scheduler)
 
     # How it stands
+
+    def followed(self) -> tuple[str, Configuration] | None:
+        """Return which ConfigMap is followed, and what it has said last; or None."""
+        known = None if self._cluster is None else self._cluster.configuration
+        return None if known is None else (f"{_CONFIG_MAP}{self._config_map}", known)
 
     def waits_for(self) -> str | None:
         """Return what the service waits for before it decides."""

@@ -231,6 +231,9 @@ class LocalBackend:
     def health(self) -> None:
         """Return nothing: this machine is there."""
 
+    def followed(self) -> None:
+        """Return nothing: the service reads its file."""
+
     def waits_for(self) -> str | None:
         """Return None: the service decides, whether or not commands can run."""
         return None
