@@ -7,6 +7,7 @@ feed and in every list, and the core knows nothing of it.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, final
@@ -60,6 +61,15 @@ class PodIdentity:
         namespace, name, uid, owner = map(get, _VARIABLES.values())
         # Whoever looks for one pod asks this of tens of thousands.
         return cls(namespace, name, uid, owner or "") if namespace and name and uid else None
+
+
+# POD-13
+def deletion_of(namespace: str | None, *what: str | None) -> str:
+    """Return the command that deletes something of a cluster; empty if a part is not known."""
+    words = [one for one in (namespace, *what) if one]
+    if len(words) <= len(what):
+        return ""
+    return shlex.join(("kubectl", "-n", words[0], "delete", *words[1:]))
 
 
 @final

@@ -288,6 +288,28 @@ def test_muster_cancel_leaves_pods_to_their_cluster(here: Here) -> None:
     assert "whose ask is web/one; its cluster ends it: kubectl -n shop delete pod web-0" in said
     assert here.get("/api/v1/asks/web/one")["item"]["place"] == "pending"
     assert "is unknown" in printed(here, "cancel", "shop/web-1", status=1)
+    told = "its cluster ends it: kubectl -n shop delete pod web-0"
+    assert told in printed(here, "cancel", "web/one", status=1)
+    assert "kubectl -n ml delete pod Train-0" in printed(here, "cancel", "train/w0", status=1)
+    told = "the asks of train are pods; their cluster ends them: kubectl -n ml delete Job/train"
+    assert told in printed(here, "cancel", "train", status=1)
+    told = "the asks of web are pods; their cluster ends them\n"
+    assert printed(here, "cancel", "web", status=1).endswith(told)
+    assert [one["place"] for one in here.all("/api/v1/pods")].count("bound") == 1
+    assert printed(here, "cancel", "etl/load") == "etl/load: cancelled\n"
+    here.post(EVENTS[-1])
+
+
+# POD-13
+def test_the_page_leaves_pods_to_their_cluster(here: Here) -> None:
+    said = found(here.client, "/asks/train/w0")
+    assert "Its cluster ends it: kubectl -n ml delete pod Train-0" in said
+    assert "Cancel this ask" not in said
+    assert "Cancel this ask" in found(here.client, "/asks/etl/load")
+    said = found(here.client, "/apps/train")
+    assert "Their cluster ends them: kubectl -n ml delete Job/train" in said
+    assert "Cancel this application" not in said
+    assert "Cancel this application" in found(here.client, "/apps/etl")
 
 
 # POD-14

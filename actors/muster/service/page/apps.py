@@ -7,6 +7,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from muster._pod_identity import deletion_of
 from muster.feeds import Raw
 from muster.figures.usage import DAY_US
 from muster.service.access import Role
@@ -77,6 +78,7 @@ async def _app(page: PageRequest) -> Response:
         HistorySubject("app", name, None),
         lambda context: _read(page, name, context),
         name=name,
+        deletion_of=deletion_of,
     )
 
 
