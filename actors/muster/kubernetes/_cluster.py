@@ -272,6 +272,8 @@ class Cluster:
             return [(PodCode.NOT_SUPPORTED, pod.unsupported)]
         if missing := self._intake.surroundings.missing(request):
             return [(PodCode.NOT_SUPPORTED, missing)]
+        if pod.node is None and (group := self._intake.surroundings.lacks_group(request)):
+            return [(PodCode.NOT_QUEUED, group)]
         if entry.refusal:
             return [(PodCode.NOT_QUEUED, entry.refusal)]
         return None

@@ -49,6 +49,7 @@ from muster_core.values.event_fields import is_users_class
 if TYPE_CHECKING:
     from muster._runtime.requests import Examined
     from muster._surface.scheduler import Scheduler
+    from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.owners.asks import Ask
 
 
@@ -129,6 +130,7 @@ class Intake:
         gang = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
         if is_gone:
             self.surroundings.groups.pop(gang, None)
+            self._look_at_gang(gang)
             self._groups.discard(gang)
             self._head(f"gang {gang}", _delete(ObjectKind.POD_GROUP, gang))
             return gang
@@ -140,12 +142,17 @@ class Intake:
             _log.warning("pod group %s: %s", gang, error)
             return gang
         assert isinstance(made, AddGang)
+        self.surroundings.groups[gang] = queue or ""
         if queue:
-            self.surroundings.groups[gang] = queue
             self._look_again(_is_refused)
+        self._look_at_gang(gang)
         self._groups.add(gang)
         self._head(f"gang {gang}", Apply((Manifest(made),)))
         return gang
+
+    def _look_at_gang(self, gang: str) -> None:
+        for uid in self._cache.by_gang.get(gang, ()):
+            self._cache.mark_pod(uid)
 
     def take_claim(self, name: str, volume: str | None) -> None:
         """Take the volume to which a claim is bound, or None."""
@@ -234,6 +241,23 @@ class Intake:
                 self._adopt(name, held.ask, Held.BOUND)
         if in_force != default_configuration():
             self.lacks = ""
+        self._leave_what_is_gone(state.machine)
+
+    def _leave_what_is_gone(self, kept: CoordinatorMachine) -> None:
+        """Take classes and gangs away that the cluster has no more, but for gangs of other asks."""
+        for known in kept.registry.classes.facts():
+            if known.name not in self.surroundings.classes:
+                self._head(f"class {known.name}", _delete(ObjectKind.PRIORITY_CLASS, known.name))
+        there, holders = self._groups | self._named_gangs(), self._cache.holders
+        for name, gang in kept.admission.gangs.gangs.items():
+            is_ours = all((one.app, one.ask) in holders for one in gang.members)
+            if gang.given is not None and is_ours and name not in there:
+                self._head(f"gang {name}", _delete(ObjectKind.POD_GROUP, name))
+
+    def _named_gangs(self) -> set[str]:
+        """Return the gangs of which a pod says what they need, beside its own."""
+        requests = (one.pod.request for one in self._cache.pods.values())
+        return {gang for one in requests if one is not None for gang in one.gangs}
 
     def _adopt(self, app: str, ask: Ask, held: Held) -> None:
         identity = PodIdentity.of(ask.work)
@@ -398,18 +422,20 @@ class Intake:
         # Else it was bound meanwhile: its binder sees what has become of the pod.
 
     def _wanted(self, entry: PodEntry) -> Held:
-        wanted, request = entry.wanted(), entry.pod.request
-        if wanted is Held.PENDING and request is not None and self.surroundings.missing(request):
-            return Held.NOTHING
+        wanted, request, around = entry.wanted(), entry.pod.request, self.surroundings
+        if wanted is Held.PENDING and request is not None:
+            return (
+                Held.NOTHING if around.missing(request) or around.lacks_group(request) else wanted
+            )
         return wanted
 
     def _left_gangs(self) -> Iterator[Change]:
         """Yield what removes gangs that no pod names any more: each application brings its own."""
         if len(self._gangs) <= self._most_gangs:
             return
-        requests = [one.pod.request for one in self._cache.pods.values()]
-        named = {gang for one in requests if one is not None for gang in one.gangs}
-        for gang in self._gangs.keys() - named - self._cache.by_gang.keys() - self._groups:
+        for gang in (
+            self._gangs.keys() - self._named_gangs() - self._cache.by_gang.keys() - self._groups
+        ):
             del self._gangs[gang]
             yield _delete(ObjectKind.POD_GROUP, gang), partial(_warn, f"gang {gang}")
         self._most_gangs = 2 * len(self._gangs) + _FEW_GANGS
