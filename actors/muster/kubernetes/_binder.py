@@ -156,6 +156,8 @@ class KubernetesBinder:
         elif is_there or why not in _EVICTIONS:
             entry.is_evicted = True
             self._leave(entry)
+            if entry.pod.is_deleted:
+                return
             said = "" if allocation.message is None else f" {allocation.message}"
             self._nursery.start_soon(self._evict, entry, f"{why}{said}")
         else:

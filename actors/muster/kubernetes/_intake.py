@@ -293,7 +293,7 @@ class Intake:
                 refusals = await scheduler.submit_many([event for event, _ in changes])
                 for (_, done), refusal in zip(changes, refusals, strict=True):
                     done(refusal)
-            if not any(isinstance(event, RemoveAsk) for event, _ in changes):
+            if not any(_is_of_ask(event) for event, _ in changes):
                 ready.set()  # Else other asks take the places of those.
             if not self._has_changes():
                 with trio.move_on_at(retry_at):
@@ -411,7 +411,9 @@ class Intake:
         if entry.held is Held.PENDING and (is_other or self._wanted(entry) is not Held.PENDING):
             name = entry.name
             assert name is not None, "an ask without a name"
-            yield RemoveAsk(*name), partial(self._note_removed, entry)
+            # One that is deleted also ends where it runs, if the history is let in once more.
+            event = _delete(ObjectKind.POD, name[1], name[0]) if entry.is_lost else RemoveAsk(*name)
+            yield event, partial(self._note_removed, entry)
         if entry.is_gone and entry.held is Held.NOTHING:
             self._cache.forget(entry)
 
@@ -484,8 +486,15 @@ def _is_refused(entry: PodEntry) -> bool:
     return bool(entry.refusal)
 
 
-def _delete(kind: ObjectKind, name: str) -> Delete:
-    return Delete((Manifest(ObjectName(kind, name)),))
+def _delete(kind: ObjectKind, name: str, app: str | None = None) -> Delete:
+    return Delete((Manifest(ObjectName(kind, name, app)),))
+
+
+def _is_of_ask(event: Event) -> bool:
+    """Return whether an event takes an ask away."""
+    if not isinstance(event, Delete):
+        return isinstance(event, RemoveAsk)
+    return any(one.content.kind is ObjectKind.POD for one in event.objects)
 
 
 def _warn(what: str, refusal: RefusedError | None) -> None:
