@@ -218,7 +218,7 @@ def _with_request(pod: Pod, written: Object) -> Pod:
     """Add what a pod asks for, or why it cannot be honoured."""
     try:
         values = POD.parse(cast("Any", written))
-        annotations = written["metadata"].get("annotations") or {}
+        annotations = cast("Mapping[str, str]", written["metadata"].get("annotations") or {})
         request = _request(pod, values, in_volcano=_VOLCANO_GROUP in annotations)
     except FieldError as error:
         return attrs.evolve(pod, unsupported=_told(error))

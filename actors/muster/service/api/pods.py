@@ -108,8 +108,11 @@ class PodWithoutAsk:
     @classmethod
     def all(cls, service: Service) -> list[PodWithoutAsk]:
         """Return the pods that wait for this scheduler and have no ask, by namespace and name."""
-        known = {} if service.backend is None else service.backend.pods_without_ask()
-        found = [cls(*name.partition("/")[::2], reasons) for name, reasons in known.items()]
+        backend = service.backend
+        found: list[PodWithoutAsk] = []
+        for full_name, reasons in () if backend is None else backend.pods_without_ask().items():
+            namespace, _, name = full_name.partition("/")
+            found.append(cls(namespace, name, reasons))
         return sorted(found, key=lambda one: one.place)
 
     @classmethod
