@@ -7,6 +7,8 @@ feed and in every list, and the core knows nothing of it.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, final
 
@@ -61,6 +63,15 @@ class PodIdentity:
         return cls(namespace, name, uid, owner or "") if namespace and name and uid else None
 
 
+# POD-13
+def deletion_of(namespace: str | None, *what: str | None) -> str:
+    """Return the command that deletes something of a cluster; empty if a part is not known."""
+    words = [one for one in (namespace, *what) if one]
+    if len(words) <= len(what):
+        return ""
+    return shlex.join(("kubectl", "-n", words[0], "delete", *words[1:]))
+
+
 @final
 @attrs.frozen
 class PodFilter:
@@ -98,3 +109,12 @@ class PodCode(StrEnum):
     # POD-12
     NOT_QUEUED = "NotQueued"
     SCHEDULING_GATED = "SchedulingGated"
+    # POD-30
+    OTHER_SCHEDULER = "OtherScheduler"
+
+
+WAITING: Final = tuple(one for one in PodCode if one is not PodCode.OTHER_SCHEDULER)
+"""Those of pods that wait for this scheduler."""
+
+PodReasons = Sequence[tuple[str, str]]
+"""Why a pod has no ask: codes and sentences."""

@@ -380,3 +380,11 @@ def _decode(data: bytes, file: str | None) -> str:
         byte = data[error.start]
         message = f"byte 0x{byte:02x} is not {encoding.removesuffix('-sig')}: {error.reason}"
         raise ConfigError([Problem(message, file=file, line=line)]) from None
+
+
+# ACCESS-42, POD-27
+def replaced_once(file: str) -> str:
+    """Return in words when what ``--config`` names replaces what was applied since."""
+    if file.startswith("configmap:"):
+        return "changes, or the service starts again"
+    return "changes and is read again"

@@ -169,11 +169,13 @@ async def test_an_eviction_that_a_budget_refuses_is_asked_for_again(
     await outside.add_node(node_of("n1", cpu="1"))
     await outside.add_pod(pod_of("low"))
     top = await preemptor(outside)
-    proxy.add("/eviction", Answer(429, {"message": "the budget is used up"}))
+    # For longer than words of a pod stay as they are.
+    proxy.add("/eviction", *[Answer(429, {"message": "the budget is used up"})] * 3)
     options = BindOptions(eviction="evict")
     async with world_of(plane, url=proxy.url, queues=PREEMPTION, options=options) as world:
         await world.wait_for_places(low="n1")
         await outside.add_pod(top)
+        await world.wait_for_reason("top", "the budget is used up")
 
         async def is_ending() -> bool:
             return "deletionTimestamp" in (await outside.pods())["low"]["metadata"]
@@ -196,8 +198,11 @@ async def test_a_victim_is_told_and_an_event_says_it(outside: Outside, plane: Co
 
         async def says() -> bool:
             found = await outside.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
-            told = {(one["regarding"]["name"], one["reason"]) for one in found["items"]}
-            return {("low", "Scheduled"), ("low", "Preempted"), ("top", "Scheduled")} <= told
+            told = {
+                (one["regarding"]["name"], one["reason"]): one["note"] for one in found["items"]
+            }
+            wanted = {("low", "Scheduled"), ("low", "Preempted"), ("top", "Scheduled")}
+            return wanted <= told.keys() and "for default.top/top: " in told["low", "Preempted"]
 
         await wait_for(says, "events say what was decided")
 
@@ -218,6 +223,29 @@ async def test_what_was_only_decided_for_a_node_that_is_gone_is_pending_again(
         proxy.clear()
         await outside.add_node(node_of("n2"))
         await world.wait_for_places(a="n2")
+
+
+async def test_a_binding_that_was_cut_short_and_not_carried_out_keeps_no_room(
+    outside: Outside, plane: ControlPlane, proxy: Proxy
+) -> None:
+    """Its node goes before there is an answer, and comes back for another pod."""
+    proxy.add("/a/binding", *[Answer(503)] * 1_000)
+    await outside.add_node(node_of("n1", cpu="1"))
+    await outside.add_pod(pod_of("a"))
+    async with world_of(plane, url=proxy.url, queues=PREEMPTION) as world:
+        await world.wait_for_bound(a="n1")
+
+        async def is_sent() -> bool:
+            await trio.lowlevel.checkpoint()
+            return posted(proxy, "a") > 0
+
+        await wait_for(is_sent)
+        await outside.remove_node("n1")
+        await world.wait_for_bound()
+        await world.wait_for_reason("a", "")
+        await outside.add_pod(pod_of("b", labels={"queue": "root.high"}))
+        await outside.add_node(node_of("n1", cpu="1"))
+        await world.wait_for_places(b="n1")
 
 
 # POD-28

@@ -11,9 +11,10 @@ import trio
 import yaml
 
 import muster
+from muster._runtime.requests import Examined
 from muster.kubernetes import BindOptions, Cluster, connect
 from muster.kubernetes._api import Resource
-from muster.kubernetes._objects import POD_GROUPS
+from muster.kubernetes._objects import POD_GROUPS, VOLCANO_POD_GROUPS
 from muster.kubernetes._reflector import Reflector
 from tests.kubernetes.cluster import PATIENCE_S, ClusterError, ControlPlane
 from tests.kubernetes.proxy import Answer, Proxy
@@ -380,14 +381,7 @@ async def add_group(outside: Outside, least: int) -> None:
 async def test_a_pod_group_that_comes_late_goes_and_is_made_again(
     outside: Outside, plane: ControlPlane
 ) -> None:
-    with suppress(ClusterError):  # Another test has it.
-        made = yaml.safe_load((DEPLOY / "podgroups.yaml").read_text())
-        plane.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", made)
-
-    async def is_known() -> object:
-        return await outside.ask("GET", POD_GROUPS.path())
-
-    await wait_for(is_known)
+    await add_kind(outside, plane, POD_GROUPS)
     path = POD_GROUPS.path("g", "default")
     await outside.ask("DELETE", path)
     marks = {"pod-group.scheduling.sigs.k8s.io": "g"}
@@ -411,6 +405,100 @@ async def test_a_pod_group_that_comes_late_goes_and_is_made_again(
             await world.wait_for_places(b="n1", c="n1")
     finally:
         await outside.ask("DELETE", path)
+
+
+KINDS = {
+    POD_GROUPS: yaml.safe_load((DEPLOY / "podgroups.yaml").read_text()),
+    VOLCANO_POD_GROUPS: yaml.safe_load(
+        (Path(__file__).parent / "volcano_podgroups.yaml").read_text()
+    ),
+}
+
+
+async def add_kind(outside: Outside, plane: ControlPlane, kind: Resource) -> None:
+    """Let the API server know a kind of PodGroups."""
+    with suppress(ClusterError):  # Another test has it.
+        plane.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", KINDS[kind])
+
+    async def is_known() -> object:
+        return await outside.ask("GET", kind.path())
+
+    await wait_for(is_known)
+
+
+# POD-26
+async def test_pod_groups_that_go_and_pods_that_come_during_a_restart(
+    outside: Outside, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """The state after it is the one that a scheduler has that was there, or that is new."""
+    await add_kind(outside, plane, POD_GROUPS)
+    path, marks = POD_GROUPS.path("g", "default"), {"pod-group.scheduling.sigs.k8s.io": "g"}
+    own = {f"{GANG}/name": "own", f"{GANG}/min-available": "3"}
+    state = partial(world_of, plane, store=tmp_path / "state")
+    await outside.ask("DELETE", path)
+    await outside.add_node(node_of("n1"))
+    await outside.add_pod(pod_of("a", labels=marks))
+    for name in ("x", "y"):
+        await outside.add_pod(pod_of(name, annotations=own))
+    await add_group(outside, 2)
+    async with state() as world:
+        await world.wait_for_reason("a", "has 1 member, and needs 2")
+        await world.wait_for_reason("x", "has 2 members, and needs 3")
+    await outside.ask("DELETE", path)
+    await outside.add_pod(pod_of("b", labels=marks))
+    await outside.delete_pod("y", grace_s=0)
+    async with state() as world:
+        await world.wait_for_reason("b", "not defined")
+        await world.wait_for_reason("x", "has 1 member, and needs 3")
+        assert await outside.places() == {}
+        for name in ("y", "z"):
+            await outside.add_pod(pod_of(name, annotations=own))
+        await world.wait_for_places(x="n1", y="n1", z="n1")
+
+
+# POD-26
+async def test_a_priority_class_that_goes_during_a_restart(
+    outside: Outside, plane: ControlPlane, tmp_path: Path
+) -> None:
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    for name in ("goes", "stays"):
+        await outside.ask("POST", path, {"metadata": {"name": name}, "value": 7})
+
+    async def classes(world: World) -> list[str]:
+        found: list[Examined] = []
+        await world.scheduler.examine(found.append)
+        return [one.name for one in found[0].machine.registry.classes.facts()]
+
+    async with world_of(plane, store=tmp_path / "state") as world:
+        assert sorted(await classes(world)) == ["goes", "stays"]
+    await outside.ask("DELETE", f"{path}/goes")
+    async with world_of(plane, store=tmp_path / "state") as world:
+        assert await classes(world) == ["stays"]
+
+
+async def test_a_pod_of_volcano_waits_for_the_queue_of_its_pod_group(
+    outside: Outside, plane: ControlPlane
+) -> None:
+    """So it is in the same queue as if its group had been there before."""
+    await add_kind(outside, plane, VOLCANO_POD_GROUPS)
+    queues = QUEUES.replace("{name: default}", "{name: default}, {name: vol}")
+    await outside.add_node(node_of("n1"))
+    await outside.add_pod(pod_of("a", annotations={"scheduling.k8s.io/group-name": "v"}))
+    group = {
+        "apiVersion": VOLCANO_POD_GROUPS.group,
+        "kind": "PodGroup",
+        "metadata": {"name": "v", "namespace": "default"},
+        "spec": {"minMember": 1, "queue": "vol"},
+    }
+    try:
+        async with world_of(plane, queues=queues) as world:
+            await world.wait_for_reason("a", "the PodGroup default/v is not there yet")
+            assert await outside.ask("POST", VOLCANO_POD_GROUPS.path(None, "default"), group)
+            await world.wait_for_places(a="n1")
+            apps = (await world.scheduler.snapshot()).apps
+            assert {app.queue for app in apps.values()} == {"root.vol"}
+    finally:
+        await outside.ask("DELETE", VOLCANO_POD_GROUPS.path("v", "default"))
 
 
 # -- the start ------------------------------------------------------------------------------------

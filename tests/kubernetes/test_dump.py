@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import yaml
 
 from muster.kubernetes._access import read_kubeconfig
 from muster.kubernetes._api import Api
@@ -232,6 +233,10 @@ async def test_pods_that_came_one_after_the_other(
         await wait_for_held(world, "gang-0", "gang-1")
         await day.add(pod_of("high", cpu="2", priorityClassName="high"))
         await wait_for_held(world, "high")
+        # One that is deleted while it waits is in no dump; it has taken nothing from others.
+        await day.add(pod_of("gone", cpu="99"))
+        await wait_for_held(world, "gone")
+        await outside.delete_pod("gone", grace_s=0)
         await day.end("first")
         await world.wait_for_places(first="n1", second="n2", high="n1")
         await day.end("second")
@@ -243,3 +248,32 @@ async def test_pods_that_came_one_after_the_other(
     assert [name for name, _ in decided] == ["first", "second", "high", "gang-0", "gang-1"]
     assert dict(decided) == places
     assert await trio.to_thread.run_sync(of_dump, after) == decided
+
+
+# -- a history, and what it would have been -------------------------------------------------
+
+
+async def test_a_pod_that_was_deleted_while_it_waited_ends_where_it_runs(
+    plane: ControlPlane, outside: Outside, tmp_path: Path
+) -> None:
+    """Also under a configuration under which it did not wait: its room is free again then."""
+    small = CONFIG.replace("{name: prod}", "{name: prod, resources: {max: {vcore: 1}}}")
+    prod = {"queue": "root.prod"}
+    await outside.add_node(node_of("n1", cpu="2"))
+    async with world_of(plane, queues=small, store=tmp_path / "state") as world:
+        await outside.add_pod(pod_of("held", cpu="2", labels=prod))
+        await world.wait_for_reason("held", "")
+        await outside.delete_pod("held", grace_s=0)
+        await outside.add_pod(pod_of("next", cpu="2"))
+        await world.wait_for_places(next="n1")
+    feed, log = tmp_path / "feed.jsonl", tmp_path / "log"
+    await trio.to_thread.run_sync(muster, "convert", tmp_path / "state", feed)
+    written = [json.loads(line) for line in feed.read_text().splitlines()]
+    for one in written:
+        if one["op"] == "configure":
+            one["config"] = yaml.safe_load(CONFIG)
+    feed.write_text("".join(f"{json.dumps(one)}\n" for one in written))
+    await trio.to_thread.run_sync(muster, "replay", "--strict", "--decisions", log, feed)
+    decisions = [json.loads(line) for line in log.read_text().splitlines()]
+    bound = [(one["ask"], one["node"]) for one in decisions if one["kind"] == "bound"]
+    assert bound == [("held", "n1"), ("next", "n1")]

@@ -90,6 +90,33 @@ def test_the_configuration_is_that_of_the_config_map(cluster: ControlPlane) -> N
         wait_until(lambda: node_of_pod(cluster, "b"), "b is bound")
 
 
+# POD-27
+def test_who_applies_a_configuration_is_told_of_the_config_map(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    """It replaces what was applied, at a start as well."""
+    place, state = f"configmap:{NAMESPACE}/queues", ("--state", str(tmp_path / "state"))
+    applied = tmp_path / "queues.yaml"
+    applied.write_text(queues("default", "applied"), encoding="utf-8")
+
+    def origin(served: Served) -> Object:
+        found: Object = served.client.get("/api/v1/config").json()["origin"]
+        return {name: found[name] for name in ("kind", "file", "differs")}
+
+    with serve(cluster, *state) as served:
+        assert origin(served) == {"kind": "file", "file": place, "differs": False}
+        said = muster(served, "config", "apply", str(applied))
+        assert (
+            f"{place}, which says something else: it replaces this configuration once it " in said
+        )
+        assert "changes, or the service starts again" in said
+        assert origin(served) == {"kind": "applied", "file": place, "differs": True}
+    with serve(cluster, *state) as served:
+        told = f"ConfigMap {NAMESPACE}/queues replaces the configuration that was in force"
+        assert any(told in line for line in served.lines)
+        assert origin(served) == {"kind": "file", "file": place, "differs": False}
+
+
 def test_nothing_is_decided_before_there_is_a_configuration(cluster: ControlPlane) -> None:
     _ask(cluster, "PATCH", f"{MAPS}/queues", config_map("partitions: 7"))
     cluster.post(PODS, pod_of("a"))
@@ -117,6 +144,27 @@ def test_commands_take_the_names_of_pods(cluster: ControlPlane) -> None:
         listed = muster(served, "get", "pods")
         assert "default" in listed
         assert "n1" in listed
+
+
+# POD-30, POD-31
+def test_pods_that_have_no_ask_are_found(cluster: ControlPlane) -> None:
+    cluster.post(PODS, pod_of("odd", topologySpreadConstraints=[_spread()]))
+    cluster.post(PODS, pod_of("lost", labels={"queue": "root.gone"}))
+    cluster.post(PODS, pod_of("foreign", scheduler="other", topologySpreadConstraints=[_spread()]))
+    with serve(cluster) as served:
+        wait_until(lambda: "lost" in muster(served, "get", "pods", "--state", "none"), "listed")
+        listed = muster(served, "get", "pods", "--state", "none")
+        assert "NotSupported:" in listed
+        assert "NotQueued:" in listed
+        assert "foreign" not in listed
+        text = served.client.get("/metrics").text
+        for reason, count in (("NotSupported", 1), ("NotQueued", 1), ("SchedulingGated", 0)):
+            line = f'muster_kubernetes_pods_without_ask{{reason="{reason}"}} {count}.0'
+            assert line in text.splitlines()
+        assert muster(served, "why", "default/foreign") == (
+            "default/foreign is a pod that has no ask\n\n"
+            "OtherScheduler: spec.schedulerName is other: that scheduler decides for it\n"
+        )
 
 
 def _spread() -> Object:

@@ -100,7 +100,7 @@ class AllocationStatus:
         about_to_end: Why its work is cancelled before the end of the allocation is published, or
             None.
         for_good: Whether the ask has gone with this allocation.
-        message: The message with which it was released as failed, or None.
+        message: What the decision says that has ended it, or None.
         error: What the binder raised when the work had failed, or None.
         devices: The devices that it holds.
     """
@@ -125,17 +125,14 @@ class AllocationStatus:
         if self.why_ending() is None:
             self.about_to_end = why
 
-    def note_end(self, reason: Reason, message: str | None, *, for_good: bool) -> None:
+    def note_end(self, message: str | None, *, for_good: bool) -> None:
         """Note how it has ended, for whoever reads that after :attr:`ended` was published.
 
         Args:
-            reason: Why.
             message: The message of the decision.
             for_good: Whether the ask has gone with it.
         """
-        self.for_good = for_good
-        if reason is Reason.FAILED or reason is Reason.CANCELLED:
-            self.message = message
+        self.for_good, self.message = for_good, message
 
 
 @final
@@ -513,7 +510,7 @@ class Tracker:
         if lasting is not None:
             assert end is not None, "an allocation ended without a decision"
             assert end.reason is not None, "a decision ended an allocation without a reason"
-            lasting.note_end(end.reason, end.message, for_good=place is None)
+            lasting.note_end(end.message, for_good=place is None)
             self._publications.put(lasting.ended, end.reason)
             if end.reason is not Reason.BIND_FAILED:
                 failures, error = 0, None

@@ -96,6 +96,14 @@ class Allocation(ABC):
         reason.
         """
 
+    @property
+    @abstractmethod
+    def message(self) -> str | None:
+        """What the decision says that has ended the allocation, as for which ask it was preempted.
+
+        None while it lasts, or if the decision says nothing.
+        """
+
     @abstractmethod
     async def release(
         self,
@@ -271,6 +279,11 @@ class TrioAllocation(Allocation):
         ending = self._held.why_ending()
         return "closing" if isinstance(ending, Closed) else ending
 
+    @property
+    @override
+    def message(self) -> str | None:
+        return self._held.message
+
     @override
     async def release(
         self,
@@ -369,7 +382,7 @@ class TrioAllocation(Allocation):
         if isinstance(end, Closed):
             return closed_error()
         msg = f"the allocation of {self.app}/{self.ask} on {self.node} ended: {end.value}"
-        if self._held.message is not None:
+        if end in {Reason.FAILED, Reason.CANCELLED} and self._held.message is not None:
             msg += f": {self._held.message}"
         if end in EVICTIONS and not self._is_gone():
             return PreemptedError(msg, end)

@@ -140,6 +140,11 @@ class AsyncioAllocation(Mirror[muster.TrioAllocation], muster.Allocation):
     def ending(self) -> Reason | Literal["closing"] | None:
         return self._inner.ending
 
+    @property
+    @override
+    def message(self) -> str | None:
+        return self._inner.message
+
     @override
     async def release(
         self,

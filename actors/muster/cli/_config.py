@@ -13,6 +13,7 @@ from muster.cli._options import FILE, complain, example, name_of, printable, war
 from muster.cli._output import Column, OutputForm, form_option, print_map, rendered
 from muster.cli._progress import clock
 from muster.cli._server import CommandError, ServerAddress, exit_on_server_error, server_options
+from muster.config_files import replaced_once
 from muster.figures.text import counted
 
 _YAML: Final = "application/yaml"
@@ -94,8 +95,8 @@ def _put(
         if origin.get("differs"):
             complain(
                 f"the service was started with {printable(origin['file'])}, which says something "
-                "else: it replaces this configuration once it changes and is read again; change "
-                "it, too"
+                f"else: it replaces this configuration once it {replaced_once(origin['file'])}; "
+                "change it, too"
             )
     if not answer["applied"]:
         click.echo(

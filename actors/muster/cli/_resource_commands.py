@@ -6,7 +6,6 @@ A change is sent as one event.
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -19,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from muster._pod_identity import deletion_of
 from muster.cli._options import DIFFERENT, complain, example, printable
 from muster.cli._output import Item, OutputForm, form_option, print_map, table_text
 from muster.cli._resources import (
@@ -26,7 +26,9 @@ from muster.cli._resources import (
     ENDED,
     KINDS,
     PLACE_OF_ENDED,
+    PLACE_WITHOUT_ASK,
     PODS,
+    WITHOUT_ASK,
     ResourceKind,
     ask_path,
     dates_of,
@@ -66,7 +68,8 @@ _FILTERS: Final[Mapping[str, frozenset[str]]] = {
 @click.option("--namespace", "-n", help="Only pods of this namespace.")
 @click.option(
     "--state",
-    help="Only asks in this place, or applications in this state; `ended`: the asks that have ended.",
+    help="Only asks in this place, or applications in this state; `ended`: the asks that have ended; "
+    "of pods also `none`: those that have no ask.",
 )
 @click.option("--queue", help="Only of this queue and the queues below it.")
 @click.option("--app", help="Only asks of this application.")
@@ -117,6 +120,9 @@ def command(
     if found is PODS and name is not None and "namespace" in given:
         name = f"{given.pop('namespace')}/{name}"
     _check(found, name, given)
+    if found is PODS and given.get("state") == PLACE_WITHOUT_ASK:
+        found = WITHOUT_ASK
+        del given["state"]
     if found in {ASKS, PODS} and given.get("state") == PLACE_OF_ENDED:
         found = attrs.evolve(ENDED, plural=found.plural)
     wanted = ResourceQuery(found, name, given, limit, form)
@@ -166,7 +172,7 @@ class ResourceQuery:
             if items:
                 click.echo(self._table(self.kind, items), nl=False)
             else:
-                click.echo(f"no {self.kind.plural}", err=True)
+                click.echo(f"no {self.kind.plural.replace('-', ' ')}", err=True)
 
     def text(self, server: Server) -> str:
         """Return it as a table."""
@@ -177,7 +183,7 @@ class ResourceQuery:
             kind, item = self._for_people(self.one(server))
             items = [item]
         if not items:
-            return f"no {self.kind.plural}\n"
+            return f"no {self.kind.plural.replace('-', ' ')}\n"
         return self._table(kind, items)
 
     def _table(self, kind: ResourceKind, items: Sequence[Item]) -> str:
@@ -259,25 +265,31 @@ def cancel(context: click.Context, address: ServerAddress, /, name: str, *, mess
     app, slash, ask = name.partition("/")
     with exit_on_server_error(), address.open() as server:
         if not slash:
-            refusal = _completed(server, app) or _send(server, {"op": "remove_app", "app": app})
+            refusal = _unending(server, app) or _send(server, {"op": "remove_app", "app": app})
         else:
             ask_path(name)  # whether it is written as it should be
             refusal = _cancelled(server, app, ask, message)
     _tell(context, refusal, f"{printable(name)}: cancelled")
 
 
-def _completed(server: Server, app: str) -> str | None:
-    """Return that an application has completed, or None."""
+def _unending(server: Server, app: str) -> str | None:
+    """Return that an application has completed, or has pods, or None."""
     from muster.client import ServerError  # noqa: PLC0415 - needs httpx
 
     try:
-        server.get(f"apps/{quote(app, safe='')}", fields="app")
+        answer = server.get(f"apps/{quote(app, safe='')}", fields="app,pods")
     except ServerError as error:
         if error.problem.get("completed"):
             return f"{printable(app)} is over: it has completed"
         if not error.is_refusal:
             raise
-    return None
+        return None
+    # POD-13
+    if (pods := answer["item"].get("pods")) is None:
+        return None
+    command = deletion_of(pods["namespace"], pods["owner"])
+    told = f"the asks of {app} are pods; their cluster ends them"
+    return printable(f"{told}: {command}" if command else told)
 
 
 def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:
@@ -295,6 +307,8 @@ def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:
     found = answer["item"]
     if found["place"] == PLACE_OF_ENDED:
         return over_since(f"{app}/{ask}", found, dates_of(answer))
+    if (pod := found.get("pod")) is not None:
+        return _left_to_cluster(found, pod["namespace"], pod["name"])
     release = {"op": "release", **names, "outcome": "cancelled", "message": message}
     remove = {"op": "remove_ask", **names}
     first, second = (release, remove) if found["place"] == "bound" else (remove, release)
@@ -315,9 +329,12 @@ def _pod_refusal(server: Server, namespace: str, name: str) -> str | None:
         return None
     if found["place"] == PLACE_OF_ENDED:
         return None
-    ask = printable(f"{found['app']}/{found['ask']}")
-    delete = printable(f"kubectl -n {shlex.quote(namespace)} delete pod {shlex.quote(name)}")
-    return f"this is a pod, whose ask is {ask}; its cluster ends it: {delete}"
+    return _left_to_cluster(found, namespace, name)
+
+
+def _left_to_cluster(found: Item, namespace: str, name: str) -> str:
+    ask, command = f"{found['app']}/{found['ask']}", deletion_of(namespace, "pod", name)
+    return printable(f"this is a pod, whose ask is {ask}; its cluster ends it: {command}")
 
 
 # CLIENT-8

@@ -484,6 +484,25 @@ PODS: Final = ResourceKind(
 )
 """Asks that stand for pods of Kubernetes."""
 
+
+def _reasons(item: Item) -> str:
+    return "; ".join(f"{one['code']}: {one['message']}" for one in item.get("reasons") or ())
+
+
+# POD-31
+WITHOUT_ASK: Final = ResourceKind(
+    "pods-without-ask",
+    "pod",
+    (
+        *_parts_of("pod", "namespace"),
+        ItemField("pod", partial(_part_text, "pod", "name"), folds=True),
+        ItemField("reasons", _reasons, folds=True),
+    ),
+    _describe,
+    heads=2,
+)
+"""Pods that have no ask."""
+
 ENDED: Final = ResourceKind(
     "asks",
     "ask",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import attrs
 import trio
@@ -96,7 +97,7 @@ class KubernetesBinder:
         except trio.Cancelled:
             # What an earlier program has decided can be taken back before the cluster is known.
             if (known := self._cache.pods.get(identity.uid)) is not None:
-                self._let_go(known, allocation.ending)
+                self._let_go(known, allocation)
             raise
         entry = self._cache.pods.get(identity.uid)
         if entry is None:
@@ -123,7 +124,7 @@ class KubernetesBinder:
             self._leave(entry, Held.PENDING)
             raise
         except BaseException:  # It is cancelled: in a group, while a connection is made.
-            self._let_go(entry, allocation.ending)
+            self._let_go(entry, allocation)
             raise
 
     resume = run
@@ -138,10 +139,13 @@ class KubernetesBinder:
         self._cache.mark_pod(entry.pod.identity.uid)
 
     # POD-28
-    def _let_go(self, entry: PodEntry, why: Reason | Literal["closing"] | None) -> None:
+    def _let_go(self, entry: PodEntry, allocation: Allocation) -> None:
         """End what an allocation was for, which has ended from outside."""
+        why = allocation.ending
         if why in ("closing", None):
             return
+        if entry.sent_to is not None:
+            self._nursery.start_soon(self._find_out, entry)
         if why in (Reason.BIND_FAILED, Reason.GANG_ROLLBACK):
             self._leave(entry, Held.PENDING)
             return
@@ -152,9 +156,25 @@ class KubernetesBinder:
         elif is_there or why not in _EVICTIONS:
             entry.is_evicted = True
             self._leave(entry)
-            self._nursery.start_soon(self._evict, entry, str(why))
+            if entry.pod.is_deleted:
+                return
+            said = "" if allocation.message is None else f" {allocation.message}"
+            self._nursery.start_soon(self._evict, entry, f"{why}{said}")
         else:
             self._leave(entry)
+
+    # POD-21
+    async def _find_out(self, entry: PodEntry) -> None:
+        """Look until it is known whether a binding was carried out that was cut short.
+
+        Otherwise a pod that is not bound would keep its room there, until it is bound elsewhere.
+        """
+        rests = _rests()
+        while entry.sent_to is not None and entry.held is not Held.BOUND and not entry.is_over:
+            with suppress(_MovedError):  # The watch says it, too.
+                await self._look(entry, entry.sent_to)
+            with trio.move_on_after(next(rests)):
+                await entry.changed.park()
 
     # Binding
 
@@ -220,7 +240,7 @@ class KubernetesBinder:
         Raises:
             _MovedError: If another one has bound it elsewhere.
         """
-        pod = entry.pod.identity
+        pod, held = entry.pod.identity, entry.held
         try:
             found = await self._api.get(PODS.path(pod.name, pod.namespace))
         except ApiError as error:
@@ -237,7 +257,8 @@ class KubernetesBinder:
             return None
         if there:
             raise _MovedError(str(there))
-        self._take_back(entry)
+        if entry.held is held:  # Else another binding may be under way by now.
+            self._take_back(entry)
         return _Refusal("the API server refuses to bind it now")
 
     def _take_back(self, entry: PodEntry) -> None:
@@ -245,6 +266,7 @@ class KubernetesBinder:
         entry.sent_to = None
         if entry.pod.node is None:
             self._cache.put(entry, None)
+        self._cache.set_held(entry, entry.held)  # It may be said again why it waits.
 
     async def _give_up(self, entry: PodEntry, node: str, refusal: _Refusal) -> None:
         """Raise if a pod is surely not bound, when its time is over; return if it is.
@@ -280,28 +302,26 @@ class KubernetesBinder:
             _MovedError: If another one has bound it elsewhere.
             NotStartedError: If they have not gone in time.
         """
-        is_nominated = False
+        said = ""
         while not (entry.is_lost or _is_bound(entry, node)):
             lacks = self._lacks(entry, node)
             if not lacks:
                 return
-            if not is_nominated:
-                is_nominated = True
+            place = self._cache.node_of(node)
+            why = f"it runs on {node} when others have ended there: {lacks} is not free yet"
+            why = "; ".join((why, *place.obstacles()))
+            if not said:
                 self._reports.nominated(entry.pod.identity, node)
-                seen = entry.pod.condition
-                self._reports.pending(
-                    entry.pod.identity,
-                    None if seen is None else seen.written(),
-                    "Unschedulable",
-                    f"it runs on {node} when others have ended there: {lacks} is not free yet",
-                )
+            if why != said:
+                said, seen = why, entry.pod.condition
+                written = None if seen is None else seen.written()
+                self._reports.pending(entry.pod.identity, written, "Unschedulable", why)
             left_s = self._deadline(began, node) - trio.current_time()
             if left_s <= 0:
                 if entry.sent_to is not None:
                     return  # It has to be looked up whether that was carried out.
                 msg = f"{lacks} is not free in time on {node}"
                 raise NotStartedError(msg)
-            place = self._cache.node_of(node)
             place.waiting.add(entry)
             try:
                 with trio.move_on_after(max(min(left_s, _LOOK_S), _LEAST_S)):
@@ -348,6 +368,7 @@ class KubernetesBinder:
                 # If it is gone, or another one has its name, the watch says it.
                 if error.status == _TOO_MANY:
                     rest_s = max(error.retry_after or 0.0, _BUDGET_S)
+                    self._cache.note_obstacle(entry, f"{pod.full_name} is not evicted yet: {error}")
                 _log.info("%s is not evicted yet: %s", pod.full_name, error)
             except (SilenceError, AccessError) as error:
                 _log.info("%s is not evicted yet: %s", pod.full_name, error)

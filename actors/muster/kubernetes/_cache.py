@@ -46,6 +46,7 @@ class PodEntry:
         has: What its ask needs: less than what it takes if it was resized after that.
         sent_to: The node in a binding that was sent, and may have been carried out.
         is_evicted: Whether it is taken from its node: it is not let in again.
+        obstacle: Why it is still there, though it is evicted, in words; empty if nobody has said so.
         refusal: Why the scheduler has not let it in; empty if it has.
         place: The node on which its room is counted.
         counted: What is counted there.
@@ -60,6 +61,7 @@ class PodEntry:
     has: Mapping[str, int] = attrs.field(factory=dict[str, int])
     sent_to: str | None = None
     is_evicted: bool = False
+    obstacle: str = ""
     refusal: str = ""
     place: str | None = None
     counted: Mapping[str, int] = attrs.field(factory=dict[str, int])
@@ -130,6 +132,11 @@ class NodeEntry:
         """Wake the tasks that wait for room."""
         for one in self.waiting:
             one.changed.unpark_all()
+
+    def obstacles(self) -> Iterator[str]:
+        """Yield why pods are still there that are evicted."""
+        pods = self.pods.values()
+        return (one.obstacle for one in pods if one.obstacle and not one.pod.is_deleted)
 
     def lacks(self, entry: PodEntry) -> str:
         """Return the resource that a pod lacks until others have gone; empty if it fits."""
@@ -348,6 +355,12 @@ class Cache:
         entry.refusal = why
         if entry.place is not None:
             self.mark_node(entry.place)
+
+    def note_obstacle(self, entry: PodEntry, why: str) -> None:
+        """Note why a pod is still there that is evicted, and wake those who wait for its room."""
+        entry.obstacle = why
+        if entry.place is not None:
+            self.nodes[entry.place].wake()
 
     def named(self, full_name: str) -> Iterator[PodEntry]:
         """Yield the pods with a namespace and a name: at most one that is not gone."""

@@ -34,6 +34,7 @@ from muster_core.reasons import Code
 
 if TYPE_CHECKING:
     from muster._surface.scheduler import Scheduler
+    from muster_core.config.model import Configuration
     from muster_core.reasons import Explanation
 
 
@@ -258,6 +259,8 @@ class Cluster:
     def own_reasons(self, entry: PodEntry) -> list[tuple[str, str]] | None:
         """Return why a pod is not let into the scheduler: codes and sentences; None if it is."""
         pod, request = entry.pod, entry.pod.request
+        if not pod.is_ours:
+            return [(PodCode.OTHER_SCHEDULER, pod.unsupported)]
         if pod.is_gated:
             return [
                 (
@@ -269,6 +272,8 @@ class Cluster:
             return [(PodCode.NOT_SUPPORTED, pod.unsupported)]
         if missing := self._intake.surroundings.missing(request):
             return [(PodCode.NOT_SUPPORTED, missing)]
+        if pod.node is None and (group := self._intake.surroundings.lacks_group(request)):
+            return [(PodCode.NOT_QUEUED, group)]
         if entry.refusal:
             return [(PodCode.NOT_QUEUED, entry.refusal)]
         return None
@@ -276,11 +281,26 @@ class Cluster:
     def reasons_of(self, namespace: str, name: str) -> Sequence[tuple[str, str]] | None:
         """Return why a pod has no ask: codes and sentences; None if it has one, or is unknown."""
         for entry in self._cache.named(f"{namespace}/{name}"):
-            if not entry.is_gone and entry.pod.is_ours:
+            if not entry.is_gone:
                 return self.own_reasons(entry)
         return None
 
+    # POD-31
+    def without_ask(self) -> dict[str, Sequence[tuple[str, str]]]:
+        """Return why pods that wait for this scheduler have no ask, by their full names."""
+        entries = [self._cache.pods.get(uid) for uid in self._cache.untold]
+        return {
+            one.pod.identity.full_name: reasons
+            for one in entries
+            if one is not None and _may_be_told(one) and (reasons := self.own_reasons(one))
+        }
+
     # How it stands
+
+    @property
+    def configuration(self) -> Configuration | None:
+        """What the ConfigMap has said last without an error, or None."""
+        return self._intake.configuration
 
     @property
     def waits_for(self) -> str:

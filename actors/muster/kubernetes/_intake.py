@@ -23,6 +23,7 @@ from muster.kubernetes._api import Object
 from muster.kubernetes._cache import Cache, Held, HeldNode, NodeEntry, PodEntry
 from muster.kubernetes._objects import HOSTNAME, Pod, Surroundings
 from muster_core.config import default_configuration
+from muster_core.config.model import Configuration
 from muster_core.decisions import Kind, Reason
 from muster_core.errors import ConfigError, RefusedError
 from muster_core.events import (
@@ -48,6 +49,7 @@ from muster_core.values.event_fields import is_users_class
 if TYPE_CHECKING:
     from muster._runtime.requests import Examined
     from muster._surface.scheduler import Scheduler
+    from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.owners.asks import Ask
 
 
@@ -80,6 +82,7 @@ class Intake:
     Attributes:
         surroundings: What else pods depend on.
         lacks: Why there is no configuration yet, without which nothing is let in; empty if there is.
+        configuration: What the ConfigMap has said last without an error, or None.
     """
 
     def __init__(self, cache: Cache, partition: str | None = None) -> None:
@@ -87,6 +90,7 @@ class Intake:
         self._partition = partition
         self.surroundings: Final = Surroundings()
         self.lacks = ""
+        self.configuration: Configuration | None = None
         #: What is to be let in before nodes and pods: the last one of each name counts.
         self._heads: dict[str, Change] = {}
         #: What pods have said of gangs that are not their own.
@@ -96,7 +100,7 @@ class Intake:
         self._groups: set[str] = set()
         #: Which pods are to be looked at again, whatever has become of themselves.
         self._again: set[Callable[[PodEntry], bool]] = set()
-        self._config = ""
+        self._config = self._place = ""
         self._is_followed = False
 
     # What else there is
@@ -126,6 +130,7 @@ class Intake:
         gang = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
         if is_gone:
             self.surroundings.groups.pop(gang, None)
+            self._look_at_gang(gang)
             self._groups.discard(gang)
             self._head(f"gang {gang}", _delete(ObjectKind.POD_GROUP, gang))
             return gang
@@ -137,12 +142,17 @@ class Intake:
             _log.warning("pod group %s: %s", gang, error)
             return gang
         assert isinstance(made, AddGang)
+        self.surroundings.groups[gang] = queue or ""
         if queue:
-            self.surroundings.groups[gang] = queue
             self._look_again(_is_refused)
+        self._look_at_gang(gang)
         self._groups.add(gang)
         self._head(f"gang {gang}", Apply((Manifest(made),)))
         return gang
+
+    def _look_at_gang(self, gang: str) -> None:
+        for uid in self._cache.by_gang.get(gang, ()):
+            self._cache.mark_pod(uid)
 
     def take_claim(self, name: str, volume: str | None) -> None:
         """Take the volume to which a claim is bound, or None."""
@@ -165,13 +175,13 @@ class Intake:
         """Take a configuration; a bad one is refused, and the one in force stays."""
         if text == self._config:
             return
-        self._config = text
+        self._config, self._place = text, place
         try:
             configuration = parse_configuration(text, file=place, partition=self._partition)
         except ConfigError as error:
             self.note_no_configuration("; ".join(map(str, error.problems)))
             return
-        self.lacks = ""
+        self.lacks, self.configuration = "", configuration
         self._head("", Configure(configuration), self._note_configuration)
 
     def note_no_configuration(self, why: str) -> None:
@@ -216,9 +226,11 @@ class Intake:
                     node.capacity, node.attributes, node.schedulable, node.taints, node.reserved
                 )
                 self._cache.mark_node(node.name)
-        kept = self._heads.get("")
-        if kept is not None and kept[0] == Configure(state.machine.configuration):
-            del self._heads[""]
+        in_force = state.machine.configuration
+        if self.configuration == in_force:
+            self._heads.pop("", None)
+        elif self.configuration is not None and in_force != default_configuration():
+            _log.warning("%s replaces the configuration that was in force", self._place)
         for app in state.machine.view.apps.values():
             name = app.identity.name
             asks = [*app.each_pending(), *app.parked.values()]
@@ -227,8 +239,25 @@ class Intake:
                 self._adopt(name, ask, Held.PENDING)
             for held, _ in app.bound.values():
                 self._adopt(name, held.ask, Held.BOUND)
-        if state.machine.configuration != default_configuration():
+        if in_force != default_configuration():
             self.lacks = ""
+        self._leave_what_is_gone(state.machine)
+
+    def _leave_what_is_gone(self, kept: CoordinatorMachine) -> None:
+        """Take classes and gangs away that the cluster has no more, but for gangs of other asks."""
+        for known in kept.registry.classes.facts():
+            if known.name not in self.surroundings.classes:
+                self._head(f"class {known.name}", _delete(ObjectKind.PRIORITY_CLASS, known.name))
+        there, holders = self._groups | self._named_gangs(), self._cache.holders
+        for name, gang in kept.admission.gangs.gangs.items():
+            is_ours = all((one.app, one.ask) in holders for one in gang.members)
+            if gang.given is not None and is_ours and name not in there:
+                self._head(f"gang {name}", _delete(ObjectKind.POD_GROUP, name))
+
+    def _named_gangs(self) -> set[str]:
+        """Return the gangs of which a pod says what they need, beside its own."""
+        requests = (one.pod.request for one in self._cache.pods.values())
+        return {gang for one in requests if one is not None for gang in one.gangs}
 
     def _adopt(self, app: str, ask: Ask, held: Held) -> None:
         identity = PodIdentity.of(ask.work)
@@ -264,7 +293,7 @@ class Intake:
                 refusals = await scheduler.submit_many([event for event, _ in changes])
                 for (_, done), refusal in zip(changes, refusals, strict=True):
                     done(refusal)
-            if not any(isinstance(event, RemoveAsk) for event, _ in changes):
+            if not any(_is_of_ask(event) for event, _ in changes):
                 ready.set()  # Else other asks take the places of those.
             if not self._has_changes():
                 with trio.move_on_at(retry_at):
@@ -382,7 +411,9 @@ class Intake:
         if entry.held is Held.PENDING and (is_other or self._wanted(entry) is not Held.PENDING):
             name = entry.name
             assert name is not None, "an ask without a name"
-            yield RemoveAsk(*name), partial(self._note_removed, entry)
+            # One that is deleted also ends where it runs, if the history is let in once more.
+            event = _delete(ObjectKind.POD, name[1], name[0]) if entry.is_lost else RemoveAsk(*name)
+            yield event, partial(self._note_removed, entry)
         if entry.is_gone and entry.held is Held.NOTHING:
             self._cache.forget(entry)
 
@@ -393,18 +424,20 @@ class Intake:
         # Else it was bound meanwhile: its binder sees what has become of the pod.
 
     def _wanted(self, entry: PodEntry) -> Held:
-        wanted, request = entry.wanted(), entry.pod.request
-        if wanted is Held.PENDING and request is not None and self.surroundings.missing(request):
-            return Held.NOTHING
+        wanted, request, around = entry.wanted(), entry.pod.request, self.surroundings
+        if wanted is Held.PENDING and request is not None:
+            return (
+                Held.NOTHING if around.missing(request) or around.lacks_group(request) else wanted
+            )
         return wanted
 
     def _left_gangs(self) -> Iterator[Change]:
         """Yield what removes gangs that no pod names any more: each application brings its own."""
         if len(self._gangs) <= self._most_gangs:
             return
-        requests = [one.pod.request for one in self._cache.pods.values()]
-        named = {gang for one in requests if one is not None for gang in one.gangs}
-        for gang in self._gangs.keys() - named - self._cache.by_gang.keys() - self._groups:
+        for gang in (
+            self._gangs.keys() - self._named_gangs() - self._cache.by_gang.keys() - self._groups
+        ):
             del self._gangs[gang]
             yield _delete(ObjectKind.POD_GROUP, gang), partial(_warn, f"gang {gang}")
         self._most_gangs = 2 * len(self._gangs) + _FEW_GANGS
@@ -453,8 +486,15 @@ def _is_refused(entry: PodEntry) -> bool:
     return bool(entry.refusal)
 
 
-def _delete(kind: ObjectKind, name: str) -> Delete:
-    return Delete((Manifest(ObjectName(kind, name)),))
+def _delete(kind: ObjectKind, name: str, app: str | None = None) -> Delete:
+    return Delete((Manifest(ObjectName(kind, name, app)),))
+
+
+def _is_of_ask(event: Event) -> bool:
+    """Return whether an event takes an ask away."""
+    if not isinstance(event, Delete):
+        return isinstance(event, RemoveAsk)
+    return any(one.content.kind is ObjectKind.POD for one in event.objects)
 
 
 def _warn(what: str, refusal: RefusedError | None) -> None:

@@ -8,6 +8,7 @@ and the field is named. Each kind of PodGroup has a status with phases of its ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, cast, final
 
 import attrs
@@ -40,7 +41,9 @@ PORT: Final = "port/"
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The label that every node has in the scheduler."""
+_VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"
 _MIRROR: Final = "kubernetes.io/config.mirror"
+_IS_STATIC: Final = f"metadata.annotations.{_MIRROR}: it is a static pod, which its kubelet runs"
 
 
 @final
@@ -71,6 +74,7 @@ class PodRequest:
         ask: Its ask, without the affinity of its volumes and with its priority as a number.
         priority_class: The name of its priority class; may be empty.
         claims: The claims of volumes that have to be bound, each with the field that names it.
+        queue_of_group: Whether it has to know the queue of its PodGroup, which Volcano makes.
     """
 
     labels: PodLabels
@@ -78,6 +82,7 @@ class PodRequest:
     ask: AddAsk
     priority_class: str
     claims: tuple[tuple[str, str], ...] = ()
+    queue_of_group: bool = False
 
     @property
     def queue(self) -> str | None:
@@ -101,7 +106,7 @@ class Pod:
         is_gated: Whether it waits until somebody lets it be scheduled.
         takes: What it takes on its node, in base units.
         request: What it asks for, if it is ours and can be honoured.
-        unsupported: Why it cannot, with the field; empty if it can.
+        unsupported: Why it cannot, or that it is not ours, with the field; empty if it can.
         ignored: What it prefers, which is not honoured, in words.
         condition: What is said of its scheduling, or None.
     """
@@ -143,6 +148,8 @@ def read_pod(written: Object, scheduler_name: str) -> Pod:
     is_mirror = _MIRROR in (metadata.get("annotations") or {})
     is_ours = spec.get("schedulerName") == scheduler_name and not is_mirror
     takes, unsupported = _takes(written)
+    if not is_ours:
+        unsupported = _IS_STATIC if is_mirror else _of_other(str(spec.get("schedulerName")))
     pod = Pod(
         identity=PodIdentity(
             str(metadata.get("namespace") or DEFAULT_NAMESPACE),
@@ -162,6 +169,12 @@ def read_pod(written: Object, scheduler_name: str) -> Pod:
         condition=_condition(status),
     )
     return _with_request(pod, written) if is_ours and not unsupported else pod
+
+
+# POD-30
+@cache
+def _of_other(scheduler: str) -> str:
+    return f"spec.schedulerName is {scheduler}: that scheduler decides for it"
 
 
 def _owner(metadata: Mapping[str, Any]) -> str:
@@ -205,7 +218,8 @@ def _with_request(pod: Pod, written: Object) -> Pod:
     """Add what a pod asks for, or why it cannot be honoured."""
     try:
         values = POD.parse(cast("Any", written))
-        request = _request(pod, values)
+        annotations = cast("Mapping[str, str]", written["metadata"].get("annotations") or {})
+        request = _request(pod, values, in_volcano=_VOLCANO_GROUP in annotations)
     except FieldError as error:
         return attrs.evolve(pod, unsupported=_told(error))
     except EventError as error:
@@ -217,7 +231,7 @@ def _with_request(pod: Pod, written: Object) -> Pod:
     return attrs.evolve(pod, request=request, ignored=ignored)
 
 
-def _request(pod: Pod, values: Values) -> PodRequest:
+def _request(pod: Pod, values: Values, *, in_volcano: bool) -> PodRequest:
     notes: list[str] = []
     labels, defines = labels_of(values, notes)
     for note, field in ((BAD_GANG, "metadata.annotations"), (BAD_USER, "metadata.annotations")):
@@ -239,7 +253,9 @@ def _request(pod: Pod, values: Values) -> PodRequest:
         work=pod.identity.work(),
         **own,
     )
-    return PodRequest(labels, gangs, ask, priority_class, tuple(_claims(pod, values)))
+    is_open = not (labels.path or labels.queue) and ask.says.min_member is None
+    of_group = is_open and labels.gang is not None and in_volcano
+    return PodRequest(labels, gangs, ask, priority_class, tuple(_claims(pod, values)), of_group)
 
 
 def _claims(pod: Pod, values: Values) -> Iterator[tuple[str, str]]:
@@ -298,7 +314,7 @@ class Surroundings:
 
     Attributes:
         classes: The values of priority classes, by their names.
-        groups: The queues that PodGroups of Volcano name, by the full names of their gangs.
+        groups: The queue that each PodGroup names, or an empty text, by the full names of their gangs.
         claims: The volume of each claim that is bound, by the full name of the claim.
         volumes: On which nodes each volume can be used, by its name; None for any.
     """
@@ -314,6 +330,13 @@ class Surroundings:
             if self.claims.get(claim) not in self.volumes:
                 return f"{field}: the claim {claim} is not bound to a volume"
         return ""
+
+    def lacks_group(self, request: PodRequest) -> str:
+        """Return which PodGroup is not there yet that says the queue of a pod, in words; or nothing."""
+        gang = request.ask.gang
+        if not request.queue_of_group or gang in self.groups:
+            return ""
+        return f"metadata.annotations.{_VOLCANO_GROUP}: the PodGroup {gang} is not there yet"
 
     # POD-19
     def submission(self, pod: Pod, request: PodRequest) -> PodObject:

@@ -14,9 +14,11 @@ import attrs
 from muster.store._file import SOCKET_NAME
 
 if TYPE_CHECKING:
+    from muster._pod_identity import PodReasons
     from muster._surface.allocation import Binder
     from muster._surface.scheduler import Scheduler
     from muster.service.ledger.ledger import Ledger
+    from muster_core.config.model import Configuration
     from muster_core.coordinator.coordinator import CoordinatorMachine
     from muster_core.structures.steps import Steps
 
@@ -196,6 +198,10 @@ class BackendHost(Protocol):
         ...
 
 
+Measure: TypeAlias = float | Mapping[str, float]
+"""The value of a metric, or its values by those of its label."""
+
+
 class Backend(Protocol):
     """What runs the commands of asks."""
 
@@ -225,17 +231,26 @@ class Backend(Protocol):
         """Return what ``/healthz`` tells of it, by its name; None if it is always well."""
         ...
 
+    def followed(self) -> tuple[str, Configuration] | None:
+        """Return what ``--config`` names, and the configuration there, if this follows it; or None."""
+        ...
+
     def waits_for(self) -> str | None:
         """Return what the service waits for before it decides, in words; None for nothing."""
         ...
 
-    def measures(self) -> Mapping[str, float]:
+    def measures(self) -> Mapping[str, Measure]:
         """Return the values of its metrics, by their names."""
         ...
 
+    # POD-31
+    def pods_without_ask(self) -> Mapping[str, PodReasons]:
+        """Return why pods that wait for this scheduler have no ask, by ``namespace/name``."""
+        ...
+
     # POD-9
-    def pod_reasons(self, namespace: str, name: str, /) -> Sequence[tuple[str, str]] | None:
-        """Return why a pod of Kubernetes that waits for this scheduler has no ask.
+    def pod_reasons(self, namespace: str, name: str, /) -> PodReasons | None:
+        """Return why a pod of Kubernetes has no ask.
 
         Args:
             namespace: Its namespace.
@@ -268,11 +283,19 @@ class Backend(Protocol):
 @final
 @attrs.frozen
 class BackendMetric:
-    """A metric of a backend; a value comes from :meth:`Backend.measures`."""
+    """A metric of a backend; its value, or those by its label, come from :meth:`Backend.measures`."""
 
     name: str
     kind: Literal["gauge", "counter"]
     about: str
+    label: str = ""
+
+    def read(self, measured: Mapping[str, Measure]) -> object:
+        """Return its value, or None; with a label its values, each with that of the label."""
+        found = measured.get(self.name)
+        if not self.label:
+            return found
+        return [((value,), of) for value, of in found.items()] if isinstance(found, Mapping) else ()
 
 
 @attrs.frozen

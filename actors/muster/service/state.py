@@ -15,6 +15,7 @@ from muster.service.decision_log import SubjectDecisions
 from muster.service.input.dry_runs import OneAtATime
 from muster.service.input.leases import Leases
 from muster.service.input.submission import IdempotencyKeys
+from muster_core.config.model import Configuration
 from muster_core.coordinator.coordinator import CoordinatorMachine
 from muster_core.facts import Facts
 from muster_core.structures.steps import Steps
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from muster.service.ask_index import AskIndex
     from muster.service.authentication import Sessions
     from muster.service.health import Health
-    from muster.service.input.configuration import ConfigFile
+    from muster.service.input.configuration import ConfigFile, ConfigOrigin
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits import Usage
     from muster.service.metrics.scrape import Metrics
@@ -152,6 +153,12 @@ class Service:
     @property
     def _followers(self) -> Followers:
         return self.leadership.followers
+
+    # ACCESS-41
+    def config_origin(self, configuration: Configuration) -> ConfigOrigin:
+        """Return where the configuration in force is from."""
+        followed = None if self.backend is None else self.backend.followed()
+        return self.config_file.origin_of(configuration, self.configured_us(), followed)
 
     def configured_us(self) -> int | None:
         """Return when a configuration came in last, in microseconds since 1970, or None."""

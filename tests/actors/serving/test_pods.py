@@ -288,6 +288,28 @@ def test_muster_cancel_leaves_pods_to_their_cluster(here: Here) -> None:
     assert "whose ask is web/one; its cluster ends it: kubectl -n shop delete pod web-0" in said
     assert here.get("/api/v1/asks/web/one")["item"]["place"] == "pending"
     assert "is unknown" in printed(here, "cancel", "shop/web-1", status=1)
+    told = "its cluster ends it: kubectl -n shop delete pod web-0"
+    assert told in printed(here, "cancel", "web/one", status=1)
+    assert "kubectl -n ml delete pod Train-0" in printed(here, "cancel", "train/w0", status=1)
+    told = "the asks of train are pods; their cluster ends them: kubectl -n ml delete Job/train"
+    assert told in printed(here, "cancel", "train", status=1)
+    told = "the asks of web are pods; their cluster ends them\n"
+    assert printed(here, "cancel", "web", status=1).endswith(told)
+    assert [one["place"] for one in here.all("/api/v1/pods")].count("bound") == 1
+    assert printed(here, "cancel", "etl/load") == "etl/load: cancelled\n"
+    here.post(EVENTS[-1])
+
+
+# POD-13
+def test_the_page_leaves_pods_to_their_cluster(here: Here) -> None:
+    said = found(here.client, "/asks/train/w0")
+    assert "Its cluster ends it: kubectl -n ml delete pod Train-0" in said
+    assert "Cancel this ask" not in said
+    assert "Cancel this ask" in found(here.client, "/asks/etl/load")
+    said = found(here.client, "/apps/train")
+    assert "Their cluster ends them: kubectl -n ml delete Job/train" in said
+    assert "Cancel this application" not in said
+    assert "Cancel this application" in found(here.client, "/apps/etl")
 
 
 # POD-14
@@ -396,16 +418,21 @@ class Cluster:
     def measures(self) -> Mapping[str, float]:
         return {}
 
+    def followed(self) -> None:
+        pass
+
     def waits_for(self) -> None:
         """Return None: it decides at once."""
 
-    def pod_reasons(self, namespace: str, name: str, /) -> Sequence[tuple[str, str]] | None:
-        known = {
+    def pods_without_ask(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+        return {
             "shop/near": [("NotSupported", FIELD)],
             "shop/lost": [("NotQueued", REFUSED)],
             "ml/Train-0": [("NotSupported", FIELD)],
         }
-        return known.get(f"{namespace}/{name}")
+
+    def pod_reasons(self, namespace: str, name: str, /) -> Sequence[tuple[str, str]] | None:
+        return self.pods_without_ask().get(f"{namespace}/{name}")
 
     async def output(
         self, host: BackendHost, app: str, ask: str, attempt: int | None
@@ -457,6 +484,26 @@ def test_why_a_pod_has_no_ask(
     assert printed(cluster, "why", f"shop/{name}") == told
     detail = cluster.get(f"/api/v1/pods/shop/{name}", 404)["detail"]
     assert detail == f"pod: 'shop/{name}' is unknown: it has no ask; {code}: {sentence}"
+
+
+# POD-31
+def test_the_list_of_pods_without_an_ask(cluster: Here) -> None:
+    items = cluster.all("/api/v1/pods-without-ask", 1)
+    assert [one["pod"]["name"] for one in items] == ["Train-0", "lost", "near"]
+    assert [one["reasons"][0]["code"] for one in items[1:]] == ["NotQueued", "NotSupported"]
+    (first, _) = cluster.all("/api/v1/pods-without-ask", 1, namespace="shop")
+    assert first["pod"] == {"namespace": "shop", "name": "lost"}
+    head, *lines = table(cluster, "pods", "--state", "none", "-n", "shop")
+    assert head == ["namespace", "pod", "reasons"]
+    assert lines[0] == ["shop", "lost", f"NotQueued: {REFUSED}"]
+    assert "3 pods without an ask: 2 NotSupported, 1 NotQueued" in found(cluster.client, "/")
+
+
+# POD-31
+def test_a_service_without_a_cluster_has_no_pods_without_an_ask(here: Here) -> None:
+    assert here.all("/api/v1/pods-without-ask") == []
+    assert "without an ask" not in found(here.client, "/")
+    assert printed(here, "get", "pods", "--state", "none") == "no pods without ask\n"
 
 
 # POD-9

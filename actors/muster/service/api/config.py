@@ -165,7 +165,7 @@ async def _get(asked: ApiRequest) -> Response:
         return Response(status_code=304, headers=headers)
     if _wants_yaml(asked):
         return Response(found.as_yaml(), headers=headers, media_type=YAML)
-    origin = asked.service.config_file.origin_of(found.configuration, asked.service.configured_us())
+    origin = asked.service.config_origin(found.configuration)
     return json_response({**found.as_map(), "origin": origin.as_map()}, headers=headers)
 
 
@@ -211,7 +211,7 @@ async def _put(asked: ApiRequest) -> Response:
         raise Problem(400, "since: only a dry run looks back: add dry_run=true", parameter="since")
     entered = await put_in_force(service, new, None if tags is None else before.configuration)
     # ACCESS-42
-    origin = service.config_file.origin_of(new, service.configured_us())
+    origin = service.config_origin(new)
     answer |= {"applied": True, "batch": entered.batch, "origin": origin.as_map()}
     return json_response(answer, headers={"ETag": after.etag})
 

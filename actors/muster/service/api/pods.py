@@ -5,6 +5,7 @@ An ask is known by its application and its name; whoever uses Kubernetes knows a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, final
 
@@ -15,11 +16,14 @@ from muster._pod_identity import PodCode, PodFilter
 from muster.service.access import Role
 from muster.service.api.lists import (
     answer_asks,
+    answer_page,
     ask_filters,
+    behind_cursor,
     field_names,
     fields_of,
     item_of_life,
     list_endpoint,
+    parts_of,
     single_answer,
 )
 from muster.service.endpoints.routes import (
@@ -73,13 +77,14 @@ _RULES: Final[Mapping[str, list[str]]] = {
     PodCode.NOT_SUPPORTED: ["POD-11"],
     PodCode.NOT_QUEUED: ["POD-12"],
     PodCode.SCHEDULING_GATED: ["POD-15"],
+    PodCode.OTHER_SCHEDULER: ["POD-30"],
 }
 
 
 @final
 @attrs.frozen
 class PodWithoutAsk:
-    """A pod that has no ask, though it waits for this scheduler.
+    """A pod that has no ask.
 
     Attributes:
         namespace: Its namespace.
@@ -98,6 +103,27 @@ class PodWithoutAsk:
         backend = service.backend
         reasons = None if backend is None else backend.pod_reasons(namespace, name)
         return cls(namespace, name, reasons) if reasons else None
+
+    # POD-31
+    @classmethod
+    def all(cls, service: Service) -> list[PodWithoutAsk]:
+        """Return the pods that wait for this scheduler and have no ask, by namespace and name."""
+        backend = service.backend
+        found: list[PodWithoutAsk] = []
+        for full_name, reasons in () if backend is None else backend.pods_without_ask().items():
+            namespace, _, name = full_name.partition("/")
+            found.append(cls(namespace, name, reasons))
+        return sorted(found, key=lambda one: one.place)
+
+    @classmethod
+    def counts(cls, service: Service) -> Mapping[str, int]:
+        """Return how many pods have no ask for each reason."""
+        return Counter(one.reasons[0][0] for one in cls.all(service))
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its place in the list."""
+        return self.namespace, self.name
 
     def told(self) -> str:
         """Return why it has no ask, on one line."""
@@ -134,10 +160,27 @@ WITHOUT_ASK: Final = Table[PodWithoutAsk](
 
 # End points
 
+_WITHOUT: Final = "pods-without-ask"
+"""The name of the list of these."""
+
 
 # POD-4
 async def _pods(asked: ApiRequest) -> Response:
     return await answer_asks(asked, "pods", PodFilter(asked.maybe("namespace", str)))
+
+
+# POD-31
+async def _without_ask(asked: ApiRequest) -> Response:
+    namespace, behind = asked.maybe("namespace", str), parts_of(asked, "after") or ("", "")
+
+    def select(_: ReadContext, most: int) -> Steps[Sequence[PodWithoutAsk]]:
+        yield
+        found = [one for one in PodWithoutAsk.all(asked.service) if one.place > behind]
+        return [one for one in found if namespace in {None, one.namespace}][:most]
+
+    return await answer_page(
+        asked, WITHOUT_ASK, _WITHOUT, select, lambda _, one: one, lambda one: one.place
+    )
 
 
 # POD-5, POD-10
@@ -173,6 +216,14 @@ ENDPOINTS: Final = (
         query("namespace", TEXT_KIND, "Those that stand for pods of this namespace."),
         *ask_filters("pods"),
         also=(ENDED,),
+    ),
+    list_endpoint(
+        f"/api/v1/{_WITHOUT}",
+        "Pods of Kubernetes that wait for Muster and have no ask, by namespace and name.",
+        _without_ask,
+        WITHOUT_ASK,
+        query("namespace", TEXT_KIND, "Those of this namespace."),
+        behind_cursor(_WITHOUT, str, str),
     ),
     Endpoint(
         "GET",

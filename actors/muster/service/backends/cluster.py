@@ -32,6 +32,7 @@ from muster_core.events import Exit
 from muster_core.structures.steps import Steps
 
 if TYPE_CHECKING:
+    from muster._pod_identity import PodReasons
     from muster._surface.allocation import Allocation, ResumingBinder
     from muster._surface.scheduler import Scheduler
     from muster.service.ledger.records import StartFailure
@@ -258,6 +259,9 @@ class ClusterBackend(ABC, Generic[Own, C]):
         told: dict[str, object] = {"connected": is_connected}
         return told if detail is None else {**told, "detail": detail}
 
+    def followed(self) -> None:
+        """Return nothing: the service reads its file."""
+
     def waits_for(self) -> str | None:
         """Return None: the service decides, whether or not commands can run."""
         return None
@@ -265,6 +269,10 @@ class ClusterBackend(ABC, Generic[Own, C]):
     def measures(self) -> Mapping[str, float]:
         """Return the values of its metrics."""
         return {f"muster_{self.options.run}_connected": float(self.health()["connected"] is True)}
+
+    def pods_without_ask(self) -> Mapping[str, PodReasons]:
+        """Return nothing: there are no pods."""
+        return {}
 
     def pod_reasons(self, _namespace: str, _name: str, /) -> None:
         """Return nothing: there are no pods."""

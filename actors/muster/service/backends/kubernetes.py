@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from math import inf
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing_extensions import override
 
 from muster._bind_options import SCHEDULER_NAME, BindOptions, Eviction
 from muster._errors import ClosedSchedulerError
+from muster._pod_identity import WAITING, PodReasons
 from muster._runtime.clock import WallClock
 from muster.figures.text import iso_date
 from muster.service.options import BackendMetric, BackendOptions, NoOutputError, StartOutput, option
@@ -25,7 +27,8 @@ from muster_core.errors import MusterError
 if TYPE_CHECKING:
     from muster._surface.allocation import Binder
     from muster.kubernetes import Access, Cluster, Lease
-    from muster.service.options import Backend, BackendHost, ServeOptions
+    from muster.service.options import Backend, BackendHost, Measure, ServeOptions
+    from muster_core.config.model import Configuration
 
 _CONFIG_MAP: Final = "configmap:"
 _DEFAULT_MAP: Final = "yunikorn-configs"
@@ -88,6 +91,13 @@ class KubernetesOptions(BackendOptions):
             "muster_kubernetes_evictions_total",
             "counter",
             "How many pods were taken from their nodes, since the start.",
+        ),
+        # POD-31
+        BackendMetric(
+            "muster_kubernetes_pods_without_ask",
+            "gauge",
+            "How many pods wait for Muster and have no ask, by the reason.",
+            "reason",
         ),
     )
 
@@ -197,6 +207,7 @@ class KubernetesBackend:
         self._options = options
         self._partition = partition
         self._cluster: Cluster | None = None
+        self._config_map = ""
         self._waits_for: str | None = "the pods and nodes of the cluster are being listed"
 
     @property
@@ -218,7 +229,7 @@ class KubernetesBackend:
 
         own = self._options
         access = access_of(own.kubeconfig)
-        config_map = (
+        config_map = self._config_map = (
             f"{access.namespace}/{_DEFAULT_MAP}" if own.config_map is None else own.config_map
         )
         bind = BindOptions(
@@ -284,6 +295,11 @@ class KubernetesBackend:
 
     # How it stands
 
+    def followed(self) -> tuple[str, Configuration] | None:
+        """Return which ConfigMap is followed, and what it has said last; or None."""
+        known = None if self._cluster is None else self._cluster.configuration
+        return None if known is None else (f"{_CONFIG_MAP}{self._config_map}", known)
+
     def waits_for(self) -> str | None:
         """Return what the service waits for before it decides."""
         lacks = "" if self._cluster is None else self._cluster.waits_for
@@ -303,9 +319,10 @@ class KubernetesBackend:
             told["waits_for"] = awaited
         return told
 
-    def measures(self) -> Mapping[str, float]:
+    def measures(self) -> Mapping[str, Measure]:
         """Return the values of its metrics."""
         cluster = self._cluster
+        refused = Counter(reasons[0][0] for reasons in self.pods_without_ask().values())
         counts = {} if cluster is None else cluster.counts()
         return {
             "muster_kubernetes_connected": float(self.health()["connected"] is True),
@@ -313,9 +330,14 @@ class KubernetesBackend:
             "muster_kubernetes_nodes": float(counts.get("nodes", 0)),
             "muster_kubernetes_bindings_total": float(counts.get("bindings", 0)),
             "muster_kubernetes_evictions_total": float(counts.get("evictions", 0)),
+            "muster_kubernetes_pods_without_ask": {code: refused[code] for code in WAITING},
         }
 
-    def pod_reasons(self, namespace: str, name: str) -> Sequence[tuple[str, str]] | None:
+    def pods_without_ask(self) -> Mapping[str, PodReasons]:
+        """Return why pods that wait for this scheduler have no ask, by ``namespace/name``."""
+        return {} if self._cluster is None else self._cluster.without_ask()
+
+    def pod_reasons(self, namespace: str, name: str) -> PodReasons | None:
         """Return why a pod has no ask: codes and sentences; None if it has one, or is unknown."""
         return None if self._cluster is None else self._cluster.reasons_of(namespace, name)
 

@@ -31,6 +31,7 @@ from muster_core.structures.steps import Steps
 from muster_core.values.devices import MOST_DEVICES, NO_STOCKS, DeviceStock
 
 if TYPE_CHECKING:
+    from muster._pod_identity import PodReasons
     from muster._surface.allocation import Allocation
     from muster.service.options import Backend, BackendHost, ServeOptions
 
@@ -230,12 +231,19 @@ class LocalBackend:
     def health(self) -> None:
         """Return nothing: this machine is there."""
 
+    def followed(self) -> None:
+        """Return nothing: the service reads its file."""
+
     def waits_for(self) -> str | None:
         """Return None: the service decides, whether or not commands can run."""
         return None
 
     def measures(self) -> Mapping[str, float]:
         """Return no metrics."""
+        return {}
+
+    def pods_without_ask(self) -> Mapping[str, PodReasons]:
+        """Return nothing: there are no pods."""
         return {}
 
     def pod_reasons(self, _namespace: str, _name: str, /) -> None:

@@ -22,7 +22,7 @@ import yaml
 
 from muster._runtime.calls import Enter, EventResults
 from muster._runtime.clock import WallClock
-from muster.config_files import parse_configuration
+from muster.config_files import parse_configuration, replaced_once
 from muster.feeds import Raw
 from muster.feeds._configuration import write_configuration as written_of
 from muster.figures.text import iso_date
@@ -293,14 +293,19 @@ class ConfigOrigin:
     Attributes:
         kind: ``file``, ``applied``, or ``default`` if there is only ``root``.
         since_us: When it was read or applied, in microseconds since 1970; None if nobody knows.
-        file: The file that the service was started with, or None.
+        file: The file, or the ConfigMap, that the service was started with, or None.
         differs: Whether that file said something else when it was read last.
     """
 
     kind: str
     since_us: int | None
-    file: Path | None
+    file: Path | str | None
     differs: bool
+
+    @property
+    def until(self) -> str:
+        """Until when something else holds than that says."""
+        return replaced_once(str(self.file))
 
     def as_map(self) -> dict[str, object]:
         """Return it as a map."""
@@ -417,13 +422,24 @@ class ConfigFile:
         return path if _write(path, configuration_view(replaced).as_yaml()) else None
 
     # ACCESS-41
-    def origin_of(self, configuration: Configuration, applied_us: int | None) -> ConfigOrigin:
+    def origin_of(
+        self,
+        configuration: Configuration,
+        applied_us: int | None,
+        followed: tuple[str, Configuration] | None = None,
+    ) -> ConfigOrigin:
         """Return where the configuration in force is from.
 
         Args:
             configuration: The configuration in force.
             applied_us: When it came, in microseconds since 1970; None if nobody knows.
+            followed: What is followed instead of the file, and the configuration there; or None.
         """
+        if followed is not None:
+            place, there = followed
+            is_there = configuration == there
+            kind = "file" if is_there else "applied"
+            return ConfigOrigin(kind, applied_us, place, not is_there)
         is_read = self._checksum is not None and _checksum(configuration) == self._checksum
         differs = self.path is not None and not is_read
         if is_read:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
     from muster.service.limits import Requests, Usage
     from muster.service.metrics.collectors import QueueFigures, UserFigures
-    from muster.service.options import Backend
+    from muster.service.options import Backend, BackendMetric, Measure
     from muster.service.replication.leadership import Leadership
     from muster.service.streams import Broadcast
 
@@ -94,7 +94,7 @@ class ScrapeValues:
     leadership: Leadership
     followers: Sequence[Mapping[str, Any]]
     directory: Path | None
-    backend: Mapping[str, float]
+    backend: Mapping[str, Measure]
     users: Mapping[str, UserFigures]
     now: float = attrs.field(factory=trio.current_time)
 
@@ -148,9 +148,9 @@ def _figure(of: Callable[[StateFigures], float]) -> Callable[[ScrapeValues], flo
     return lambda r: None if r.figures is None else of(r.figures)
 
 
-def _of_backend(name: str) -> Callable[[ScrapeValues], float | None]:
+def _of_backend(metric: BackendMetric) -> Callable[[ScrapeValues], Any]:
     """Return how a metric of what runs commands is read."""
-    return lambda reading: reading.backend.get(name)
+    return lambda reading: metric.read(reading.backend)
 
 
 def _figures(of: Callable[[StateFigures], Values]) -> Callable[[ScrapeValues], Values]:
@@ -383,7 +383,7 @@ METRICS: Final = (
     ),
     # What runs commands
     *(
-        Metric(one.kind, one.name, one.about, _of_backend(one.name))
+        Metric(one.kind, one.name, one.about, _of_backend(one), one.label)
         for backend in BACKENDS.values()
         for one in backend.metrics
     ),

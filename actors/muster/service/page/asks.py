@@ -15,6 +15,7 @@ from typing import Final, cast
 import trio
 from starlette.responses import Response
 
+from muster._pod_identity import deletion_of
 from muster.explain._output import explanation_map
 from muster.feeds import Raw
 from muster.figures.text import instant_of
@@ -242,6 +243,7 @@ async def _ask(page: PageRequest) -> Response:
         lambda context: _read(page, app, name, context),
         app=app,
         name=name,
+        deletion_of=deletion_of,
         runs_commands=page.service.backend is not None,
     )
 
@@ -367,6 +369,7 @@ async def _app(page: PageRequest) -> Response:
         HistorySubject("app", name, None),
         lambda context: _read_app(page, name, context),
         name=name,
+        deletion_of=deletion_of,
     )
 
 

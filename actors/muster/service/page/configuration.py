@@ -289,8 +289,7 @@ async def _apply(page: PageRequest) -> Response:
 
 # ACCESS-41
 def _origin(page: PageRequest, configuration: Configuration) -> ConfigOrigin:
-    service = page.service
-    return service.config_file.origin_of(configuration, service.configured_us())
+    return page.service.config_origin(configuration)
 
 
 def _read(page: PageRequest, form: Form) -> Configuration:

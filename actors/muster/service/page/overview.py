@@ -13,6 +13,7 @@ from starlette.responses import Response
 from muster.figures.charts import Frame, Plot, PlotRow
 from muster.figures.text import Unit, percent, shortened
 from muster.service.access import Role
+from muster.service.api.pods import PodWithoutAsk
 from muster.service.decision_log import Gone
 from muster.service.ledger.usage import HOURLY_US, MINUTE_US, WAITS_US, Sample, mean_of
 from muster.service.metrics.collectors import ReasonCount, ReasonCounts, reasons_of
@@ -348,6 +349,7 @@ async def _overview(page: PageRequest) -> Response:
         health=page.service.health.life()[1],
         directory=page.service.options.state,
         followers=page.service.leadership.followers.rows(),
+        without_ask=PodWithoutAsk.counts(page.service),
         waits=wait_histogram(state["now"].waits),
         reasons=await reasons(page, state["now"]),
         decisions=await latest_decisions(page, state["last"]),
