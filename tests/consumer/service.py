@@ -108,6 +108,7 @@ async def work(ask: muster.Ask) -> None:
     assert_type(allocation, muster.TrioAllocation)
     either: muster.Allocation = allocation
     assert_type(either.ending, muster.Reason | Literal["closing"] | None)
+    assert_type(either.message, str | None)
     assert_type((allocation.app, allocation.ask), tuple[str, str])
     assert_type((allocation.node, allocation.queue), tuple[str, str])
     assert_type(allocation.gang, str | None)

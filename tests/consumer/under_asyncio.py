@@ -26,6 +26,7 @@ class Containers:
             await asyncio.sleep(10)
         finally:
             assert_type(allocation.ending, muster.Reason | Literal["closing"] | None)
+            assert_type(allocation.message, str | None)
 
     async def resume(
         self, allocation: muster.asyncio.Allocation, started: Callable[[], None]

@@ -31,9 +31,14 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("kind", ["wheel", "sdist"])
 @pytest.mark.parametrize(
-    "variables", [{}, {"SOURCE_DATE_EPOCH": str(EPOCH)}], ids=["plain", "epoch"]
+    ("kind", "variables"),
+    [
+        ("wheel", {}),
+        ("sdist", {"SOURCE_DATE_EPOCH": str(EPOCH)}),
+        pytest.param("sdist", {}, marks=pytest.mark.takes_long),
+        pytest.param("wheel", {"SOURCE_DATE_EPOCH": str(EPOCH)}, marks=pytest.mark.takes_long),
+    ],
 )
 def test_two_builds_are_the_same(tmp_path: Path, kind: str, variables: dict[str, str]) -> None:
     files: list[Path] = []

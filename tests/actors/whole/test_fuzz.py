@@ -217,7 +217,7 @@ def test_a_gang_of_which_too_few_come_back_stays_satisfied() -> None:
 
 
 def test_a_binder_that_cannot_be_cancelled_is_found() -> None:
-    finding = Session(binder=Deaf).search(1)
+    finding = Session(binder=Deaf, shrink=False).search(1)
 
     assert finding is not None
     assert "nothing can go on" in "\n".join(finding.outcome.faults)
