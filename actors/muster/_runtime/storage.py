@@ -151,6 +151,14 @@ class StoredState:
             StoreError: If it is damaged, or a newer version wrote what this one does not know.
         """
         reader = StateReader(directory)
+        try:
+            return cls._of(reader, written_by)
+        except BaseException:
+            reader.close()
+            raise
+
+    @classmethod
+    def _of(cls, reader: StateReader, written_by: str) -> StoredState:
         found = reader.newest_checkpoint()
         after = -1 if found is None else found.batch
         broken = tuple(one.batch for one in reader.checkpoints() if one.batch > after)
