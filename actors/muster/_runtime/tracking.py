@@ -18,7 +18,7 @@ import attrs
 
 from muster._runtime.clock import slices
 from muster._runtime.observers import Publications, Watched, is_below
-from muster_core.decisions import Announced, Decision, Kind, Reason
+from muster_core.decisions import Announced, Decision, Kind, Reason, ends_ask
 from muster_core.errors import RefusedError
 from muster_core.events import Work
 from muster_core.gangs import GangState
@@ -99,7 +99,7 @@ class AllocationStatus:
         ended: The reason why it has ended; None while it lasts.
         about_to_end: Why its work is cancelled before the end of the allocation is published, or
             None.
-        for_good: Whether the ask has gone with this allocation.
+        for_good: Whether the ask has gone with this allocation, and not by itself after it.
         message: What the decision says that has ended it, or None.
         error: What the binder raised when the work had failed, or None.
         devices: The devices that it holds.
@@ -510,7 +510,8 @@ class Tracker:
         if lasting is not None:
             assert end is not None, "an allocation ended without a decision"
             assert end.reason is not None, "a decision ended an allocation without a reason"
-            lasting.note_end(end.message, for_good=place is None)
+            for_good = place is None and ends_ask(end.reason, 0, once=tracked.once)
+            lasting.note_end(end.message, for_good=for_good)
             self._publications.put(lasting.ended, end.reason)
             if end.reason is not Reason.BIND_FAILED:
                 failures, error = 0, None

@@ -516,6 +516,26 @@ async def test_a_binder_runs_it_again_as_often_as_it_has_retries(
     assert releases(log.decisions) == [("k", Reason.FAILED)] * 3
 
 
+# ONCE-2: The ask waits again after such a release; that nobody tries again is another matter.
+@pytest.mark.parametrize("once", [False, True])
+async def test_work_that_could_not_go_on_the_last_time(worker: Worker, *, once: bool) -> None:
+    async with service(binder=worker, bind_attempts=1) as scheduler, trio.open_nursery() as nursery:
+        ask = await scheduler.add_ask("a", "k", ONE, once=once)
+        await wait_all_tasks_blocked()
+        worker.last.start()
+        allocation = await ask.bound()
+        working = Later(nursery, lambda: work(allocation))
+        await wait_all_tasks_blocked()
+
+        worker.last.finish(OSError("no"))
+        await wait_all_tasks_blocked()
+
+        assert type(working.error) is muster.AllocationLostError
+        assert working.error.reason is Reason.BIND_FAILED
+        with pytest.raises(muster.BindFailedError):
+            await ask.bound()
+
+
 async def test_work_that_failed_ends_a_row_of_failed_binds(worker: Worker, log: Recording) -> None:
     ends = (OSError("no"), WorkFailedError("exit status 3"), OSError("no"), None)
     async with service(binder=worker, journal=log, bind_attempts=2) as scheduler:
