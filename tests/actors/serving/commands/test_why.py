@@ -100,9 +100,12 @@ def test_when_an_ask_that_runs_ends_and_whom_it_passed() -> None:
 
 
 def test_as_json() -> None:
-    found = json.loads(run("why", "etl/load-1", "-o", "json").stdout)
+    huge = "- {op: add_ask, app: etl, ask: huge, resources: {vcore: 99}}\n"
+    assert run("submit", "-", given=huge).exit_code == 0
 
-    assert found["item"]["reasons"] == []
+    found = json.loads(run("why", "etl/huge", "-o", "json").stdout)
+
+    assert found["item"]["reasons"][0]["code"] == "NeverFits"
 
 
 @pytest.mark.parametrize(
