@@ -43,9 +43,10 @@ class Mirror:
     async def take(self, changes: list[Change]) -> None:
         for change in changes:
             old, new = change.old, change.new
-            name = (new or old or {})["metadata"]["name"]
-            if name.startswith("kube-"):
-                continue
+            metadata = (new or old or {})["metadata"]
+            name = metadata["name"]
+            if metadata["namespace"] != "default" or name.startswith("kube-"):
+                continue  # of the cluster, or of other tests
             if new is None:
                 self.story.append(f"-{name}")
                 del self.objects[name]
