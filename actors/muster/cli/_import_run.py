@@ -96,7 +96,7 @@ class ImportRequest:
 
 _NODES_HELP = (
     "The nodes: such as '32x vcore=64,memory=256Gi', or the name of a file: a list of maps with "
-    "`node` and `capacity` (and `count`, `attributes`)."
+    "`node` and `capacity` (and `count`, `attributes`, `taints`)."
 )
 
 
