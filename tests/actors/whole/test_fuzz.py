@@ -216,6 +216,32 @@ def test_a_gang_of_which_too_few_come_back_stays_satisfied() -> None:
     assert Session().replay(token) is None
 
 
+def test_an_ask_that_does_not_come_back_leaves_its_name_to_another_one_of_the_same_batch() -> None:
+    # ONCE-2
+    token = (
+        "eNq1k0FyGyAMRe_itReAhBBn8XgBSLr_EfLBSTvtJG3tSfU3iQ3S5335djHPniJlskq0SDiz"
+        "Nu8-l2sd1aqr9NJrt7Qrp5I41dTwd08z4W6W3LPnKLnMYsUpERNzQqfMwo0Ho3fl2iD0FIKk"
+        "tTa06VDraNTRojdo9NlXt-49egwaMtqYw4YfxcxTps451_RFqxoZG1qEJrFqAuGwTWg5ubji"
+        "UgqGJFroFhzXLHBL8NlIyatUhSfVpNq516GYMVaBeNXHFGCqbu4ekaOW8Mb4cq6IQ2Vz2aKE"
+        "JuCyIEued5VMYNRyf9fIBloJDhQC3DLKJNih7eihepx1AgKkEhTgWc5XzBVU-54OrqnmWqDN"
+        "d5d8UIZgXJKUIxaFuixgSK3sQ22XAjoQtwk4hCP4QHd1JLMxrCMgVof1bRZ8jgRp2UgQ7J-c"
+        "dKyTVJycaPLJSt_zihkrIzPaxkFVVns0X2Ot5ZYMy4M0H6rWTpLuDO4YDg3HsZ0BEkWIUIE2"
+        "nIp0d74tFoZMyVwMjITmAuWiFSFRmvgYqYP5ps3gaSC1TuoyBhwNBOqYrGYYU7E_gkl0ko0d"
+        "cl6ImLDA-3l7vys7Yx1wNBoro5ODSEOj89LzJts_DrgcYRGX6-12SU_W5XrBVn1V9NWVF6Y8"
+        "fyXkySv360sAzP5-bPZfruTy89_S_hlApiT_-zUrfx7bn-acUYot_KSEvi_TF5_0vUv9W7A_"
+        "rjR7Ftz9_gbCIJbA"
+    )
+
+    assert Session().replay(token) is None
+
+
+def test_a_watcher_begins_while_a_batch_is_announced() -> None:
+    """The journal has had it, and observers not yet."""
+    token = "eNqLVjKAAGMgNjJAAGQ2bmBsMLiBEU73oskkW6SYAClDMMfQYBSMAhoBJZ3o6FgdMIqNBQCB0ann"
+
+    assert Session().replay(token) is None
+
+
 def test_a_binder_that_cannot_be_cancelled_is_found() -> None:
     finding = Session(binder=Deaf, shrink=False).search(1)
 

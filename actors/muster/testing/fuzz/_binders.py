@@ -226,8 +226,9 @@ class WatcherLog:
 
     Attributes:
         watcher: The plan of the watcher.
-        looked_at: How many decisions were there when it began, or when ``expected`` was last
-            brought up to date.
+        looked_at: How many decisions observers had been offered for sure when it began, or how many
+            there were when ``expected`` was last brought up to date.
+        began: How many decisions there were when it began.
         decisions: The decisions that it has read.
         readings: For each reading how many decisions observers had been offered for sure, how many
             there were, and how many it got.
@@ -235,19 +236,23 @@ class WatcherLog:
         missed: How many missed decisions the observer has reported.
         waiting: Whether it is waiting for a decision.
         expected: The decisions since it began that pass its filter.
+        perhaps: How many of these, the first ones, may have been offered before it began.
     """
 
     watcher: Watcher
     looked_at: int
+    began: int
     decisions: list[Announced] = attrs.field(factory=list[Announced])
     readings: list[tuple[int, int, int]] = attrs.field(factory=list[tuple[int, int, int]])
     end: WatcherEnd = WatcherEnd.READS
     missed: int = 0
     waiting: bool = False
     expected: list[Announced] = attrs.field(factory=list[Announced])
+    perhaps: int = 0
 
     def update(self, decisions: Sequence[Announced]) -> None:
         """Bring ``expected`` up to date; decisions are only ever added."""
+        self.perhaps += sum(map(self.wants, decisions[self.looked_at : self.began]))
         self.expected.extend(one for one in decisions[self.looked_at :] if self.wants(one))
         self.looked_at = len(decisions)
 
@@ -268,7 +273,7 @@ class WatcherLog:
 
 async def watch(scheduler: muster.Scheduler, seen: WatcherLog, story: Story) -> None:
     """Read decisions as planned."""
-    seen.looked_at = len(story.decisions)
+    seen.looked_at, seen.began = story.offered, len(story.decisions)
     watcher = seen.watcher
     wanted: dict[str, Any] = dict(watcher.wanted)
     if "where" in wanted:
@@ -331,16 +336,27 @@ def faults_of(number: int, seen: WatcherLog, story: Story, *, at_rest: bool) -> 
         at_rest: Whether no task can continue, so that a waiting watcher has read everything.
     """
     seen.update(story.decisions)
-    expected, got = seen.expected, seen.decisions
+    # The journal has a batch before observers are offered it, and it may have begun in between.
+    faults = [
+        _fault(seen, seen.expected[skipped:], at_rest=at_rest)
+        for skipped in sorted({seen.perhaps, 0}, reverse=True)
+    ]
+    if None in faults:
+        return []
+    told = f"watcher {number} ({seen.watcher.wanted}) has read {len(seen.decisions)} decisions"
+    return [f"{told}, but {faults[0]}"]
+
+
+def _fault(seen: WatcherLog, expected: list[Announced], *, at_rest: bool) -> str | None:
+    """Return a fault of what a watcher has seen, if it was to see these decisions."""
+    got = seen.decisions
     fault = _order_fault(seen, expected, got)
     is_complete = seen.end is WatcherEnd.ENDED or (at_rest and seen.waiting)
     if fault is None and is_complete and len(got) + seen.missed != len(expected):
         fault = f"there were {len(expected)}, and it missed {seen.missed}"
     if fault is None and seen.end is WatcherEnd.LAGGED:
         fault = _lag_fault(seen, expected, got)
-    if fault is None:
-        return []
-    return [f"watcher {number} ({seen.watcher.wanted}) has read {len(got)} decisions, but {fault}"]
+    return fault
 
 
 def _order_fault(seen: WatcherLog, expected: list[Announced], got: list[Announced]) -> str | None:

@@ -160,14 +160,15 @@ class AskHistories:
         elif decision.kind is Kind.RELEASED and ask in self.lasting:
             allocated = self.lasting.pop(ask)
             allocated.end = one
-            life = self._latest(ask, self.entered)
+            # Its name may have another ask since: one that came in this batch.
+            life = next(one for one in self.lives[ask] if allocated in one.allocations)
             # ONCE-2
             allocated.lost_for_good = life.once and decision.reason in _LOST
             if decision.reason is Reason.FAILED:
                 allocated.for_good = life.retries == 0
                 life.retries -= 1
             if allocated.batch == self._batch:  # No caller can have seen it.
-                self.lives[ask][-1].allocations.remove(allocated)
+                life.allocations.remove(allocated)
 
     def come_since(self, ask: Ask, entered: int) -> AskLife | None:
         """Return the ask of a name that was added since an event, if there is exactly one."""

@@ -368,7 +368,7 @@ class _Runner:
             await main.do(step)
         async with trio.open_nursery() as inside:
             for watcher in self._program.watchers:
-                seen = WatcherLog(watcher, len(self._story.decisions))
+                seen = WatcherLog(watcher, self._story.offered, len(self._story.decisions))
                 self._seen.append(seen)
                 place = outside if watcher.outside else inside
                 place.start_soon(watch, scheduler, seen, self._story)
