@@ -387,7 +387,8 @@ class Storage:
     async def retell(self, companion: BatchObserver, batches: Batches) -> None:
         """Load a companion, and let it hear again of the batches after its state.
 
-        If the store has no state of it that this version reads, a checkpoint is written with one.
+        If the store has no state of it that this version reads, or an old one because the process
+        ended right after a checkpoint, one is written, with a checkpoint of the last batch.
 
         Args:
             companion: The companion, which knows nothing yet.
@@ -457,8 +458,7 @@ class Storage:
         """
         facts = taken.pop()
         async with self._checkpointing:
-            if facts.coordinator.batches != self._covered:
-                await self._write_checkpoint(facts)
+            await self._write_checkpoint(facts)
             if beside:
                 state = CompanionState(facts.coordinator.batches, tuple(beside))
                 await self._run(self._writer.put_companion, state)
@@ -470,6 +470,8 @@ class Storage:
 
     async def _write_checkpoint(self, facts: Facts) -> None:
         batch = facts.coordinator.batches
+        if batch == self._covered:
+            return
         self._events = 0
         self._objects = await self._run(_count_objects, facts)
         parts = await self._pace.take(state_in_parts(facts))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +250,23 @@ def test_the_command_lists_what_has_ended_and_users() -> None:
         assert run("get", "users", "sue", *server).exit_code == 2
         assert run("get", "nodes", "--since", "1d", *server).exit_code == 2
         assert "a/k is over: failed at" in run("why", "a/k", *server).stdout
+
+
+# STORE-5, LISTS-16
+@pytest.mark.parametrize("change", ["DELETE FROM companion", "UPDATE companion SET state = x'00'"])
+def test_they_are_made_again_after_a_checkpoint_without_them(tmp_path: Path, change: str) -> None:
+    """The process was killed in between, or another version has written them."""
+    state = tmp_path / "state"
+    with Here(state) as here:
+        here.post(
+            _app("a", "sue"), {"op": "add_ask", "app": "a", "ask": "k", "resources": {"vcore": 1}}
+        )
+        here.post({"op": "remove_ask", "app": "a", "ask": "k"})
+        told = here.all("/api/v1/asks", state="ended")
+    with closing(sqlite3.connect(state / "muster.db", isolation_level=None)) as database:
+        database.execute(change)
+
+    assert len(told) == 1
+    for _ in range(2):
+        with Here(state) as here:
+            assert here.all("/api/v1/asks", state="ended") == told
