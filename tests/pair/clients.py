@@ -143,6 +143,8 @@ class Submitter:
                     response = await self._sent(response.headers["location"], call)
         except httpx.TransportError:
             return False
+        if response is not None and response.status_code == 409 and "batch" in response.json():
+            return True  # It was carried out, and a copy of the store has no batch so old.
         if response is None or response.status_code in {*_HELD, 307}:
             return False
         if response.status_code != 200:

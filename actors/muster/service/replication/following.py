@@ -255,20 +255,22 @@ class Following:
         """Bring a store that goes on where the leader's does.
 
         A store that is there is kept if the leader knows its last batch. If the leader does not
-        answer, it is kept as well: this server can be promoted.
+        answer, it is kept as well: this server can be promoted. But one that is known to have other
+        batches than the leader is not kept: what the leader has answered would be lost.
 
         Raises:
             FollowError: If the leader refuses, or is one of another history.
             StoreError: If the store cannot be read or written.
         """
-        wait_s = _FIRST_WAIT_S
+        wait_s, is_other = _FIRST_WAIT_S, False
         while True:
             term = await trio.to_thread.run_sync(self._read_own)
             try:
                 async with self._address.open(term) as client:
                     about = await _asked(client, "")
                     self._check(about)
-                    if not self._last.digest or not await self._is_known(client):
+                    is_other = not self._last.digest or not await self._is_known(client)
+                    if is_other:
                         await self._copy(client)
                     return
             except (httpx.HTTPError, CodecError) as error:
@@ -278,7 +280,7 @@ class Following:
                     told = f"{self._address.url} does not let this server follow it: {error}"
                     raise FollowError(told) from error
                 self._note_cut(error)
-                if self._last.digest:
+                if self._last.digest and not is_other:
                     return
                 await trio.sleep(wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)

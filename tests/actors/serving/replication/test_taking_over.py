@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import signal
+import socket
+import socketserver
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
+from typing_extensions import override
 
 from muster.cli._main import muster
 from tests.actors.serving.replication.pairs import (
@@ -74,7 +81,45 @@ def test_timers_go_on(tmp_path: Path) -> None:
         assert found[-1]["reason"] == "completed"
 
 
-def test_what_the_old_leader_had_alone_is_set_aside(tmp_path: Path) -> None:
+@contextmanager
+def cutting(url: str, what: bytes, times: int) -> Generator[str]:
+    """Pass connections on to a server, but cut those that ask for something, so many times."""
+    left, place = [times], (urlsplit(url).hostname, urlsplit(url).port)
+
+    def passes(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while some := source.recv(65_536):
+                if left[0] and what in some:
+                    left[0] -= 1
+                    break
+                target.sendall(some)
+        for one in (source, target):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    class Relay(socketserver.BaseRequestHandler):
+        @override
+        def handle(self) -> None:
+            with socket.create_connection(place) as server:
+                back = threading.Thread(target=passes, args=(server, self.request))
+                back.start()
+                passes(self.request, server)
+                back.join()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Relay) as relay:
+        thread = threading.Thread(target=relay.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{relay.server_address[1]}"
+        finally:
+            relay.shutdown()
+            thread.join()
+    assert left == [0]
+
+
+@pytest.mark.parametrize("cuts", [0, 2])
+def test_what_the_old_leader_had_alone_is_set_aside(tmp_path: Path, cuts: int) -> None:
+    """Also if the copy of the other store is cut at first: what was answered is not in this one."""
     # REPLICA-11
     with leader(tmp_path) as one:
         enter(one, NODE, APP)
@@ -88,8 +133,11 @@ def test_what_the_old_leader_had_alone_is_set_aside(tmp_path: Path) -> None:
     with Served(tmp_path, *state, "--follow", url) as other:
         promote(other)
         enter(other, asks("x", 2))
-        old = ("--state", str(tmp_path / "leader"), "--follow", other.urls[0])
-        with Served(tmp_path, *old) as one:
+        old = ("--state", str(tmp_path / "leader"), "--follow")
+        with (
+            cutting(other.urls[0], b"/api/v1/replica/checkpoint", cuts) as address,
+            Served(tmp_path, *old, address) as one,
+        ):
             level(other, one)
             assert decisions(one)[-1:] == decisions(other)[-1:]
             assert get(one, "/api/v1/asks")["items"] == get(other, "/api/v1/asks")["items"]
