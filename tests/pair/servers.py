@@ -29,6 +29,7 @@ _DISK: Final = "512m"
 _ROOM: Final = 16 * 1024
 _WRONG: Final = re.compile(r"Traceback|\ba bug\b|decides otherwise|damaged")
 _OVER: Final = re.compile(r"this one's term \d+ is over|that server is over")
+_FULL: Final = re.compile("there is no room on the disk")  # It may take its time to end.
 
 
 async def comes_about(
@@ -160,7 +161,8 @@ class Node:
                 f"{line}\n" for line in (*served.lines, f"-- {served.process.returncode}")
             )
         wrong = [line for line in served.lines if _WRONG.search(line) and not _OVER.search(line)]
-        if had is not None and not self.may_end and not any(map(_OVER.search, served.lines)):
+        has_said = any(_OVER.search(line) or _FULL.search(line) for line in served.lines)
+        if had is not None and not self.may_end and not has_said:
             wrong.append(f"it has ended by itself, with {had}")
         if wrong:
             last = "\n    ".join(served.lines[-12:])
