@@ -99,7 +99,7 @@ class AllocationStatus:
         ended: The reason why it has ended; None while it lasts.
         about_to_end: Why its work is cancelled before the end of the allocation is published, or
             None.
-        for_good: Whether the ask has gone with this allocation, and not by itself after it.
+        for_good: Whether this end took the ask away, too; not if the ask was only removed after it.
         message: What the decision says that has ended it, or None.
         error: What the binder raised when the work had failed, or None.
         devices: The devices that it holds.
