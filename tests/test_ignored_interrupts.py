@@ -24,7 +24,10 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     [
         "tests/actors/asyncio/test_interrupt.py",
         "tests/actors/cli/test_interrupt.py",
-        "tests/actors/serving/commands/test_run.py::test_a_signal_cancels_it",
+        pytest.param(
+            "tests/actors/serving/commands/test_run.py::test_a_signal_cancels_it",
+            marks=pytest.mark.takes_long,
+        ),
     ],
 )
 def test_tests_send_signals_that_are_ignored(tests: str) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from tests.install.environments import PROJECT, build
 
+pytestmark = pytest.mark.takes_long
+
 LEFT_OUT = (".git", ".venv*", "build", "dist", "__pycache__", "*.so", ".*_cache", "_build")
 DAY_S = 86_400
 #: 2026-01-01
@@ -31,15 +33,8 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    ("kind", "variables"),
-    [
-        ("wheel", {}),
-        ("sdist", {"SOURCE_DATE_EPOCH": str(EPOCH)}),
-        pytest.param("sdist", {}, marks=pytest.mark.takes_long),
-        pytest.param("wheel", {"SOURCE_DATE_EPOCH": str(EPOCH)}, marks=pytest.mark.takes_long),
-    ],
-)
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+@pytest.mark.parametrize("variables", [{}, {"SOURCE_DATE_EPOCH": str(EPOCH)}])
 def test_two_builds_are_the_same(tmp_path: Path, kind: str, variables: dict[str, str]) -> None:
     files: list[Path] = []
     for name, at, mask in (("one", EPOCH, 0o022), ("of another length", EPOCH + 90 * DAY_S, 0o077)):
@@ -61,7 +56,6 @@ def test_the_instant_that_is_asked_for_is_that_of_every_file(tmp_path: Path) -> 
         assert {one.mtime for one in source.getmembers()} == {EPOCH}
 
 
-@pytest.mark.takes_long
 def test_a_wheel_of_the_source_distribution_is_that_of_the_tree(tmp_path: Path) -> None:
     with tarfile.open(build("sdist", tmp_path)) as archive:
         archive.extractall(tmp_path, filter="data")
