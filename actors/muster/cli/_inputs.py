@@ -380,6 +380,13 @@ def print_left_out(feed: str, left_out: Sequence[LeftOut]) -> None:
         complain(f"{name_of(feed)}: … {told} left out in all")
 
 
+# COMMAND-35
+def warn_of_uncounted(config: str, number: int) -> Warned:
+    """Return the warning that a configuration does not count so many `set_usage`."""
+    message = f"{number:,} `set_usage` left out, as no usage.half.life or usage.users counts it"
+    return Warned(name_of(config), None, "", message)
+
+
 def print_refused(feed: str, first: Sequence[Remark], count: int) -> None:
     """Print the first events of a feed that were refused, and how many were, to standard error."""
     for remark in first:

@@ -35,6 +35,7 @@ from muster.cli._inputs import (
     print_warnings,
     read_configuration,
     since_option,
+    warn_of_uncounted,
     warnings_of,
 )
 from muster.cli._options import (
@@ -54,7 +55,7 @@ from muster.cli._options import (
 )
 from muster.cli._progress import ProgressLine
 from muster.cli._replay_output import as_map, moment, print_summary
-from muster.compare import LeftOut, noting, others, unconfigured
+from muster.compare import LeftOut, is_uncounted, noting, others, unconfigured
 from muster.feeds import (
     DecisionLog,
     FeedError,
@@ -66,6 +67,7 @@ from muster.feeds import (
 )
 from muster.replay import Tally, Watcher, begun_at, configured, replay
 from muster.report import Board, Content, Ending, Recorder, page
+from muster_core.config.model import Configuration
 from muster_core.errors import RefusedError
 
 
@@ -377,7 +379,7 @@ def _run(
     with ExitStack() as stack:
         stack.enter_context(interrupt)
         # Read before the log is opened: a feed that cannot be read must not empty an older log.
-        left_out: list[LeftOut] = []
+        left_out = LeftOutItems()
         source = stack.enter_context(_open_feed(arguments, progress, origin, left_out))
         source.items = iter(_begun(interrupt.reads(source.items)))
         start_us, until_us = _span(arguments, source)
@@ -406,13 +408,40 @@ def _run(
             table = tally.table(shown_name(arguments.feed), origin.us)
             is_swf = str(arguments.jobs).lower().removesuffix(".gz").endswith(".swf")
             jobs.write((table.swf() if is_swf else table.csv()).encode("utf-8", "replace"))
-        print_left_out(arguments.feed, left_out)
+        print_left_out(arguments.feed, left_out.configures)
+        if arguments.config is not None and left_out.uncounted:
+            print_warnings([warn_of_uncounted(arguments.config, left_out.uncounted)])
 
 
-# COMMAND-15, COMMAND-30
+@final
+@attrs.define
+class LeftOutItems:
+    """What is left out of a feed, as another configuration is in force than its own.
+
+    Attributes:
+        configures: Its ``configure`` events.
+        uncounted: How many ``set_usage`` this configuration does not count.
+    """
+
+    configures: list[LeftOut] = attrs.field(factory=list[LeftOut])
+    uncounted: int = 0
+
+    # COMMAND-35
+    def counted(
+        self, items: Iterable[FeedItem], configuration: Configuration
+    ) -> Iterator[FeedItem]:
+        """Yield the items but for usage that a configuration does not count."""
+        for item in items:
+            if is_uncounted(item.content, configuration):
+                self.uncounted += 1
+            else:
+                yield item
+
+
+# COMMAND-15, COMMAND-30, COMMAND-35
 @contextmanager
 def _open_feed(
-    arguments: ReplayArguments, progress: ProgressLine, origin: FeedOrigin, left_out: list[LeftOut]
+    arguments: ReplayArguments, progress: ProgressLine, origin: FeedOrigin, left_out: LeftOutItems
 ) -> Generator[Source]:
     """Open the feed; a configuration that is given replaces those of the feed.
 
@@ -429,12 +458,14 @@ def _open_feed(
 
     def read(name: str, origin: FeedOrigin) -> Iterator[FeedItem]:
         raws, shown = progress.read_raw(name), name_of(name)
-        return unconfigured(raws, name=shown, base=base_of(name), left_out=left_out, origin=origin)
+        noted = left_out.configures
+        return unconfigured(raws, name=shown, base=base_of(name), left_out=noted, origin=origin)
 
     with open_source(feed, read, origin=origin, since=arguments.since) as source:
         items = source.items
         if source.state_directory is not None:
-            items = others(noting(items, left_out))
+            items = others(noting(items, left_out.configures))
+        items = left_out.counted(items, configuration)
         try:
             source.facts, source.items = configured(items, configuration, source.facts)
         except RefusedError as error:

@@ -203,7 +203,7 @@ class FeedSide:
         facts: Facts | None = None,
     ) -> None:
         self.events = self.usage_left_out = 0
-        self._root = None if configuration is None else configuration.root
+        self._given = configuration
         self._items = iter(items)
         self._next = next(self._items, None)
         self._scheduler = PlainScheduler(configuration, facts)
@@ -292,7 +292,7 @@ class FeedSide:
 
     def _let_in(self, item: FeedItem) -> bool:
         """Submit an item to the scheduler; return whether it has closed the batch."""
-        if self._has_no_past(item.content):
+        if self._given is not None and is_uncounted(item.content, self._given):
             self.usage_left_out += 1
             return False
         self._census.saw(item)
@@ -309,14 +309,6 @@ class FeedSide:
             self._places[0].append(item.index)
             self._places[1].append(item.line or 0)
         return False
-
-    # COMMAND-35
-    def _has_no_past(self, content: object) -> bool:
-        """Return whether an item says usage that the given configuration does not count."""
-        if self._root is None or not isinstance(content, SetUsage):
-            return False
-        of_user = content.user is not None
-        return lack_of_usage(self._root, content.queue, of_user=of_user) is not None
 
     def _taken(self) -> Sequence[Announced]:
         self._batch, self._scheduler.announced = self._scheduler.announced, []
@@ -543,6 +535,15 @@ def sides_of_kept(
         FeedSide(copy if one is None else others(copy), one, kept.facts)
         for one, copy in zip(configurations, copies, strict=True)
     )
+
+
+# COMMAND-35
+def is_uncounted(content: object, configuration: Configuration) -> bool:
+    """Return whether an item sets usage that a configuration does not count."""
+    if not isinstance(content, SetUsage):
+        return False
+    of_user = content.user is not None
+    return lack_of_usage(configuration.root, content.queue, of_user=of_user) is not None
 
 
 def noting(items: Iterable[FeedItem], noted: list[LeftOut]) -> Iterator[FeedItem]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import signal
 import subprocess
@@ -633,8 +634,9 @@ def test_how_far_queues_were_from_their_parts(tmp_path: Path) -> None:
     ]
 
 
-# COMMAND-35
-def test_a_side_without_a_half_life_has_no_past(tmp_path: Path) -> None:
+@pytest.fixture
+def past_and_now(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Return a feed with a past, a configuration that counts it, and one that does not."""
     root = "{name: root, properties: {usage.half.life: 100s}, queues: [{name: a}, {name: b}]}"
     config = f"partitions: [{{name: default, queues: [{root}]}}]\n"
     past = written(tmp_path / "past.yaml", config)
@@ -648,6 +650,12 @@ def test_a_side_without_a_half_life_has_no_past(tmp_path: Path) -> None:
         "- {op: add_app, app: y, queue: root.b}\n"
         "- {op: add_ask, app: y, ask: x, resources: {vcore: 1}, run_for: 50}\n",
     )
+    return feed, past, now
+
+
+# COMMAND-35
+def test_a_side_without_a_half_life_has_no_past(past_and_now: tuple[Path, Path, Path]) -> None:
+    feed, past, now = past_and_now
     result = run("compare", feed, "--config", past, "--config", now)
     said = "1 `set_usage` left out, as no usage.half.life or usage.users counts it"
     assert result.stderr == f"{now}: warning: {said}\n"
@@ -659,3 +667,19 @@ def test_a_side_without_a_half_life_has_no_past(tmp_path: Path) -> None:
     assert [warned["message"] for warned in compared["warnings"]] == [said]
     placed = [compared["first"][side]["decision"]["app"] for side in "ab"]
     assert placed == ["y", "x"]
+
+
+# COMMAND-35
+def test_a_replay_without_a_half_life_has_no_past(past_and_now: tuple[Path, Path, Path]) -> None:
+    feed, past, now = past_and_now
+    first: dict[Path, tuple[str, str]] = {}
+    for config in (past, now):
+        result = run("replay", feed, "--config", config, "--decisions", "-")
+        assert result.exit_code == 0
+        assigned = [one for one in map(json.loads, result.stdout.splitlines()) if "node" in one]
+        first[config] = (assigned[0]["app"], result.stderr)
+
+    message = "1 `set_usage` left out, as no usage.half.life or usage.users counts it"
+    assert {config: app for config, (app, _) in first.items()} == {past: "y", now: "x"}
+    assert "left out" not in first[past][1]
+    assert f"{now}: warning: {message}\n" in first[now][1]
