@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, final
 
 import attrs
 
-from muster._depth_warnings import with_depth_warnings
+from muster._idle_properties import with_idle_warnings
 from muster._yaml import (
     Sign,
     TreeBuilder,
@@ -247,7 +247,7 @@ def parse_configuration(
     """
     document = parse_document(text, file=file)
     configuration = load_configuration(document, file=file, partition=partition)
-    return with_depth_warnings(configuration, document, file=file)
+    return with_idle_warnings(configuration, document, file=file)
 
 
 # CONFIG-6, CONFIG-35

@@ -12,7 +12,7 @@ from typing import Final, cast, final
 
 import attrs
 
-from muster._depth_warnings import with_depth_warnings
+from muster._idle_properties import with_idle_warnings
 from muster.config_files import parse_configuration, read_content, unwrap
 from muster.feeds._fields import NEEDS, Values, field
 from muster.feeds._kinds import (
@@ -138,7 +138,7 @@ def _inline(written: Raw, line: int | None, partition: str | None) -> Configurat
     try:
         document = unwrap(written)
         configuration = load_configuration(document, line=line, partition=partition)
-        return _placed(with_depth_warnings(configuration, document, line=line))
+        return _placed(with_idle_warnings(configuration, document, line=line))
     except ConfigError as error:
         raise FieldError(
             "; ".join(_problem_text(problem, line) for problem in error.problems)

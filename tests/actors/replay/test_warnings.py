@@ -1,5 +1,6 @@
 """Warnings: about what a feed says (CONFIG-84, CONFIG-85, CONFIG-86), about what asks and gangs
-want of nodes (DEVICE-22, DEVICE-23, TOPOLOGY-16), and about ``backfill.depth`` (BACKFILL-31).
+want of nodes (DEVICE-22, DEVICE-23, TOPOLOGY-16), and about ``backfill.depth`` (BACKFILL-31)
+and ``queue.weight`` (SHARE-18).
 """
 
 from __future__ import annotations
@@ -363,6 +364,47 @@ def test_a_depth_that_is_not_read_is_told_with_its_place() -> None:
 )
 def test_which_depths_are_not_read(queue: str, messages: list[str]) -> None:
     assert [problem.message for problem in told(queues("{name: z}", queue))] == messages
+
+
+# SHARE-18
+@pytest.mark.parametrize(
+    ("parent", "who"),
+    [
+        ("queues: [{name: b, properties: {queue.weight: 3}}]", ["root.a.b"]),
+        (
+            "parent: true, childtemplate: {properties: {queue.weight: 3}}",
+            ["root.a (childtemplate)"],
+        ),
+        (
+            (
+                "properties: {queue.weight: 3, share.policy: weight}, "
+                "queues: [{name: b, properties: {queue.weight: 3}}]"
+            ),
+            ["root.a"],
+        ),
+        (
+            (
+                "properties: {usage.half.life: 1h}, queues: [{name: b, properties: "
+                "{queue.weight: 3}, queues: [{name: c, properties: {queue.weight: 3}}]}]"
+            ),
+            [],
+        ),
+        (
+            ("parent: true, childtemplate: {properties: {queue.weight: 3, usage.half.life: 1h}}"),
+            [],
+        ),
+    ],
+)
+def test_which_weights_have_no_effect(parent: str, who: list[str]) -> None:
+    messages = [problem.message for problem in told(queues(f"{{name: a, {parent}}}"))]
+
+    assert [message.partition(": ")[0] for message in messages] == who
+    above = "root" if who == ["root.a"] else "root.a"
+    for message in messages:
+        assert message.endswith(
+            ": queue.weight 3 has no effect: weights count where the parent has share.policy: "
+            f"weight or a usage.half.life, and {above} has neither"
+        )
 
 
 def test_only_the_partition_that_runs_is_told_of() -> None:

@@ -1,4 +1,4 @@
-"""Warnings about a ``backfill.depth`` that nothing reads.
+"""Warnings about properties without effect: a ``backfill.depth`` or a ``queue.weight`` for nothing.
 
 What the scheduler announces of a configuration does not change. These warnings are for those who
 read files, and come beside the others in ``Configuration.told``.
@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from muster_core.config.document import Field, Report
-from muster_core.config.properties import BACKFILL_DEPTH, SCHEDULING_ORDER
+from muster_core.config.properties import (
+    BACKFILL_DEPTH,
+    HALF_LIFE,
+    QUEUE_WEIGHT,
+    SCHEDULING_ORDER,
+    SHARE_POLICY,
+)
 from muster_core.config.queues import ROOT
 from muster_core.values.configuration import SchedulingOrder
 
@@ -22,17 +28,23 @@ if TYPE_CHECKING:
 
 _DEPTH: Final = BACKFILL_DEPTH.name
 _ORDER: Final = SCHEDULING_ORDER.name
+_WEIGHT: Final = QUEUE_WEIGHT.name
+_POLICY: Final = SHARE_POLICY.name
+_HALF_LIFE: Final = HALF_LIFE.name
+
+Idle = tuple[str, str, str]
+"""The name of a queue or its template, a property of it without effect, and a message."""
 
 
-# BACKFILL-31
-def with_depth_warnings(
+# BACKFILL-31, SHARE-18
+def with_idle_warnings(
     configuration: Configuration,
     document: object,
     *,
     file: str | None = None,
     line: int | None = None,
 ) -> Configuration:
-    """Return a configuration that also tells of depths that are not read.
+    """Return a configuration with warnings about properties that have no effect where they are.
 
     Args:
         configuration: The configuration.
@@ -40,20 +52,43 @@ def with_depth_warnings(
         file: The name of the file, or None for a configuration given inline.
         line: The line of the parts that know none, or None.
     """
-    idle = dict(_idle(configuration.root, None))
+    idle: dict[str, list[tuple[str, str]]] = {}
+    for named, name, message in (*_depths(configuration.root, None), *_weights(configuration.root)):
+        idle.setdefault(named, []).append((name, message))
     if not idle:
         return configuration
     report = Report(file)
     for path, queue in _queues(configuration, Field.top(document, report, line)):
         for named, owner in _owners(path, queue):
-            if named in idle:
-                owner["properties"].fields()[_DEPTH].warn(f"{named}: {idle[named]}")
-    told = (warned.problem for warned in report.warnings)
-    return attrs.evolve(configuration, told=(*configuration.told, *told))
+            for name, message in idle.get(named, ()):
+                owner["properties"].fields()[name].warn(f"{named}: {message}")
+    warnings = (warned.problem for warned in report.warnings)
+    return attrs.evolve(configuration, told=(*configuration.told, *warnings))
 
 
-def _idle(queue: QueueConfig, scope: QueueConfig | None) -> Iterator[tuple[str, str]]:
-    """Yield who has a depth that is not read, and why it is not.
+# SHARE-18
+def _weights(queue: QueueConfig) -> Iterator[Idle]:
+    """Yield the weights that nothing reads below a queue."""
+    reads = queue.settings.share_by_weight or queue.settings.half_life_us > 0
+    template = {} if queue.template is None else dict(queue.template.properties)
+    if _WEIGHT in template and not reads and not {_POLICY, _HALF_LIFE} & template.keys():
+        yield _template_of(queue.path), _WEIGHT, _why_no_weight(template[_WEIGHT], queue.path)
+    for child in queue.children:
+        weight = dict(child.own_properties).get(_WEIGHT)
+        if weight is not None and not reads:
+            yield child.path, _WEIGHT, _why_no_weight(weight, queue.path)
+        yield from _weights(child)
+
+
+def _why_no_weight(weight: str, parent: str) -> str:
+    return (
+        f"{_WEIGHT} {weight} has no effect: weights count where the parent has {_POLICY}: weight or "
+        f"a {_HALF_LIFE}, and {parent} has neither"
+    )
+
+
+def _depths(queue: QueueConfig, scope: QueueConfig | None) -> Iterator[Idle]:
+    """Yield the depths that are not read, and why they are not.
 
     Args:
         queue: The queue to begin at.
@@ -65,17 +100,19 @@ def _idle(queue: QueueConfig, scope: QueueConfig | None) -> Iterator[tuple[str, 
         scope = queue
     depth = dict(queue.own_properties).get(_DEPTH)
     if depth is not None and (above is not None or order is not SchedulingOrder.BACKFILL):
-        yield queue.path, _why(depth, queue if above is None else above, order)
+        message = _why_no_depth(depth, queue if above is None else above, order)
+        yield queue.path, _DEPTH, message
     template = {} if queue.template is None else dict(queue.template.properties)
     if _DEPTH in template:
         own = SCHEDULING_ORDER.of(template, SchedulingOrder.GREEDY)
         if scope is not None or own is not SchedulingOrder.BACKFILL:
-            yield _template_of(queue.path), _why(template[_DEPTH], scope or queue, own)
+            message = _why_no_depth(template[_DEPTH], scope or queue, own)
+            yield _template_of(queue.path), _DEPTH, message
     for child in queue.children:
-        yield from _idle(child, scope)
+        yield from _depths(child, scope)
 
 
-def _why(depth: str, scope: QueueConfig, own: SchedulingOrder) -> str:
+def _why_no_depth(depth: str, scope: QueueConfig, own: SchedulingOrder) -> str:
     """Return why a depth is not read.
 
     Args:
