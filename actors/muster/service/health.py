@@ -103,9 +103,9 @@ class Health:
             "problems": dict(self._problems),
             "run": self._runs,
         }
-        told = None if self.backend is None else self.backend.health()
-        if told is not None:
-            answer[self._runs] = told
+        backend_health = None if self.backend is None else self.backend.health()
+        if backend_health is not None:
+            answer[self._runs] = backend_health
         if self.leadership.term:
             answer["replica"] = dict(self.leadership.health())
         if trouble is not None:
@@ -138,7 +138,7 @@ class Health:
         if trouble is not None:
             return 503, {"ready": False, "batch": self.batch, "detail": trouble}
         answer: dict[str, object] = {"ready": True, "batch": self.batch}
-        told = {} if self.backend is None else self.backend.health() or {}
-        if told.get("connected") is False:
-            answer[self._runs] = told
+        backend_health = {} if self.backend is None else self.backend.health() or {}
+        if backend_health.get("connected") is False:
+            answer[self._runs] = backend_health
         return 200, answer

@@ -135,8 +135,8 @@ class Slots:
             Problem: 503 if none is free.
         """
         if self.in_use >= self.most:
-            told = f"there are {self.in_use} {self.limit} already: come again later"
-            raise too_much(self.limit, self.most, 503, told)
+            message = f"there are {self.in_use} {self.limit} already: come again later"
+            raise too_much(self.limit, self.most, 503, message)
         self.in_use += 1
 
     def leave(self) -> None:

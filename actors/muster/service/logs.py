@@ -159,7 +159,7 @@ class LogWriter(logging.Handler):
                 self._lost = 0
                 is_ending = self._is_ending
             if lost:
-                some.append(_told(lost))
+                some.append(_lost_lines_record(lost))
             try:
                 self._stream.write("".join(f"{self.format(one)}\n" for one in some))
                 self._stream.flush()
@@ -169,6 +169,6 @@ class LogWriter(logging.Handler):
                 return
 
 
-def _told(lost: int) -> logging.LogRecord:
-    told = "%d lines of the log are lost, as nobody took them"
-    return logging.LogRecord(_OURS, logging.WARNING, "", 0, told, (lost,), None)
+def _lost_lines_record(lost: int) -> logging.LogRecord:
+    message = "%d lines of the log are lost, as nobody took them"
+    return logging.LogRecord(_OURS, logging.WARNING, "", 0, message, (lost,), None)

@@ -148,13 +148,13 @@ class NoOutputError(Exception):
     """There is no output of a command.
 
     Attributes:
-        told: Why not.
+        reason: Why not.
         fields: Further fields of the answer.
     """
 
-    def __init__(self, told: str, **fields: object) -> None:
-        super().__init__(told)
-        self.told: Final = told
+    def __init__(self, reason: str, **fields: object) -> None:
+        super().__init__(reason)
+        self.reason: Final = reason
         self.fields: Final = fields
 
 

@@ -229,7 +229,7 @@ class Reloader:
             what: ``configuration``, ``tokens`` or ``certificate``.
         """
         try:
-            told = await self._readers()[what]()
+            outcome = await self._readers()[what]()
         except ClosedSchedulerError:
             return  # The service ends.
         except (MusterError, OSError) as error:
@@ -241,7 +241,7 @@ class Reloader:
                 )
             return
         self.service.health.note_problems(what, ())
-        _LOG.info("%s: read again: %s", what, told, extra=_CHANGE)
+        _LOG.info("%s: read again: %s", what, outcome, extra=_CHANGE)
 
     async def _read_configuration(self) -> str:
         options = self.service.options
@@ -262,12 +262,12 @@ class Reloader:
             return file.log_replacement(before, configuration, applied_us)
 
         # ACCESS-40
-        comes_in, told = await trio.to_thread.run_sync(compare)
+        comes_in, outcome = await trio.to_thread.run_sync(compare)
         if comes_in:
             await self.service.client.enter(Configure(configuration))
         if comes_in or configuration == before:
             await trio.to_thread.run_sync(file.note, configuration)
-        return told
+        return outcome
 
     async def _read_tokens(self) -> str:
         access, path = self.access, self.service.options.tokens

@@ -122,10 +122,10 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), f"{error!r} is handled here"
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
-        told = f"{request.method} is no method here; there are: {allowed}"
+        message = f"{request.method} is no method here; there are: {allowed}"
     else:
-        told = f"there is nothing at {request.scope['path'][:200]!r}"
-    return Problem(error.status_code, told, headers=error.headers).response()
+        message = f"there is nothing at {request.scope['path'][:200]!r}"
+    return Problem(error.status_code, message, headers=error.headers).response()
 
 
 _LOG: Final = logging.getLogger("muster.service")
@@ -271,8 +271,10 @@ class _ServiceRun:
                 await self._run_scheduler()
             nursery.cancel_scope.cancel()
         if closing.cancelled_caught and self._service is not None:
-            told = "no checkpoint was taken in time: the next start lets in again what came since"
-            _LOG.warning(told)
+            message = (
+                "no checkpoint was taken in time: the next start lets in again what came since"
+            )
+            _LOG.warning(message)
 
     # ACCESS-15
     async def _end(self, closing: trio.CancelScope) -> None:
@@ -392,8 +394,8 @@ class _ServiceRun:
         assert self._config is not None, "nothing is compared without a file"
         at_us = ledger.book.configured_us
         applied_us = None if at_us is None else origin_us + at_us
-        comes_in, told = self._config_file.log_replacement(kept, self._config, applied_us)
-        _LOG.info("configuration: %s: %s", self.options.config, told, extra=_CHANGE)
+        comes_in, outcome = self._config_file.log_replacement(kept, self._config, applied_us)
+        _LOG.info("configuration: %s: %s", self.options.config, outcome, extra=_CHANGE)
         return comes_in
 
     def _service_of(

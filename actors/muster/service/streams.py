@@ -106,8 +106,8 @@ class Broadcast:
             StoreError: If the store cannot be read.
         """
         if after > self.tail.last:
-            told = f"decision {after} is not announced yet: the last one is {self.tail.last}"
-            raise Problem(409, f"after: {told}", last=self.tail.last)
+            message = f"decision {after} is not announced yet: the last one is {self.tail.last}"
+            raise Problem(409, f"after: {message}", last=self.tail.last)
         if after + 1 < self.tail.first:
             first = await self.first()
             if after + 1 < first:
@@ -263,7 +263,7 @@ class EventStream(LongResponse):
         self._until = until
         self._left = limit
         #: The number that the client knows to be the last one it has got or need not get.
-        self._told = after
+        self._known_seq = after
 
     # STREAM-3, STREAM-5
     @override
@@ -303,12 +303,12 @@ class EventStream(LongResponse):
             self._cursor.position = position
             if places:
                 events = block.events_at(places)
-                self._told = block.first + places[-1]
+                self._known_seq = block.first + places[-1]
                 if self._left is not None:
                     self._left -= len(places)
                 parts.append(events)
                 size += len(events)
-            elif position - self._told >= _SKIP:
+            elif position - self._known_seq >= _SKIP:
                 parts.append(self._advance())
                 break
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -323,10 +323,10 @@ class EventStream(LongResponse):
 
     def _advance(self) -> bytes:
         """Return what tells the client how far it is, if it does not know it."""
-        if self._cursor.position <= self._told:
+        if self._cursor.position <= self._known_seq:
             return b""
-        self._told = self._cursor.position
-        return b"id: %d\n\n" % self._told
+        self._known_seq = self._cursor.position
+        return b"id: %d\n\n" % self._known_seq
 
     def _farewell(self, event: str, first: int) -> bytes:
         data = json.dumps({"after": self._cursor.position, "first": first})

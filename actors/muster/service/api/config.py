@@ -70,8 +70,8 @@ async def preview_configuration(
     """
     directory = service.options.state
     if directory is None and since is not None:
-        told = "since: nothing is kept: the service was started without --state"
-        raise Problem(409, told, parameter="since")
+        message = "since: nothing is kept: the service was started without --state"
+        raise Problem(409, message, parameter="since")
     tried = await try_events(service, service.intake.dry_runs, [Configure(new)], None)
     if tried.errors:
         raise Problem(409, tried.errors[0])

@@ -117,8 +117,8 @@ def _check(results: Sequence[Mapping[str, object]], headers: Mapping[str, str]) 
     """
     errors = [one["error"] for one in results if one["error"] is not None]
     if errors:
-        told = f"{len(errors)} of {counted(len(results), 'event')} would be refused, so none was let in"
-        raise Problem(422, told, headers=headers, results=results)
+        message = f"{len(errors)} of {counted(len(results), 'event')} would be refused, so none was let in"
+        raise Problem(422, message, headers=headers, results=results)
 
 
 def _events_of(asked: ApiRequest, media: str, body: bytes) -> Steps[list[Event | str]]:

@@ -418,8 +418,8 @@ def check_not_ended(asked: ApiRequest) -> None:
 
 
 def _refuse_cursor() -> None:
-    told = "after: is no cursor of this list; take the `next` of an earlier page"
-    raise Problem(400, told, parameter="after")
+    message = "after: is no cursor of this list; take the `next` of an earlier page"
+    raise Problem(400, message, parameter="after")
 
 
 # LISTS-15
@@ -434,12 +434,12 @@ async def answer_ended(asked: ApiRequest, pod: PodFilter | None) -> Response:
         Problem: 400 if something is asked for that they do not have.
     """
     if words_of(asked, "state") != frozenset({PLACE}):
-        told = "state: 'ended' stands alone: those that have ended are another list"
-        raise Problem(400, told, parameter="state")
+        message = "state: 'ended' stands alone: those that have ended are another list"
+        raise Problem(400, message, parameter="state")
     for name in _NOT_OF_ENDED:
         if asked.values[name] is not None:
-            told = f"{name}: is not known of asks that have ended"
-            raise Problem(400, told, parameter=name)
+            message = f"{name}: is not known of asks that have ended"
+            raise Problem(400, message, parameter=name)
     place = parts_of(asked, "after")
     if place is not None and len(place) != 1:
         _refuse_cursor()

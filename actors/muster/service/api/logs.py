@@ -118,7 +118,7 @@ async def written_by(service: Service, app: str, ask: str, attempt: int | None) 
         return await service.backend.output(service, app, ask, attempt)
     except NoOutputError as error:
         members: dict[str, Any] = error.fields
-        raise Problem(404, error.told, **members) from None
+        raise Problem(404, error.reason, **members) from None
 
 
 ENDPOINTS: Final = (

@@ -125,7 +125,7 @@ class PodWithoutAsk:
         """Its place in the list."""
         return self.namespace, self.name
 
-    def told(self) -> str:
+    def reasons_line(self) -> str:
         """Return why it has no ask, on one line."""
         return "; ".join(f"{code}: {sentence}" for code, sentence in self.reasons)
 
@@ -202,7 +202,9 @@ async def _pod(asked: ApiRequest) -> Response:
     if item is None:
         pod = PodWithoutAsk.of(asked.service, namespace, name)
         raise not_found(
-            "pod", f"{namespace}/{name}", "" if pod is None else f": it has no ask; {pod.told()}"
+            "pod",
+            f"{namespace}/{name}",
+            "" if pod is None else f": it has no ask; {pod.reasons_line()}",
         )
     return json_response({**found.heading(asked.service), "item": item})
 

@@ -100,8 +100,8 @@ def _leading(service: Service) -> Path:
     directory = _directory(service)
     leadership = service.leadership
     if leadership.leader is not None:
-        told = f"this server follows {leadership.leader}: follow that one"
-        raise Problem(503, told, headers={"Retry-After": "1"})
+        message = f"this server follows {leadership.leader}: follow that one"
+        raise Problem(503, message, headers={"Retry-After": "1"})
     return directory
 
 
@@ -171,15 +171,15 @@ async def _check_place(directory: Path, batch: int, digest: str) -> None:
         with StateReader(directory) as reader:
             anchor, last = reader.meta.anchor, reader.last()
             if batch < anchor.batch:
-                told = f"batches up to {anchor.batch} were removed, as `keep` says"
-                return Problem(410, f"{told}: begin with a checkpoint", first=anchor.batch + 1)
+                message = f"batches up to {anchor.batch} were removed, as `keep` says"
+                return Problem(410, f"{message}: begin with a checkpoint", first=anchor.batch + 1)
             if batch > last.batch:
-                told = f"batch {batch} is not here: the last one is {last.batch}"
-                return Problem(409, f"{told}: begin with a checkpoint", last=last.batch)
+                message = f"batch {batch} is not here: the last one is {last.batch}"
+                return Problem(409, f"{message}: begin with a checkpoint", last=last.batch)
             (place,) = reader.places([batch])
             if place.digest.hex() != digest:
-                told = f"batch {batch} is another one here: the histories differ"
-                return Problem(409, f"{told}: begin with a checkpoint", last=last.batch)
+                message = f"batch {batch} is another one here: the histories differ"
+                return Problem(409, f"{message}: begin with a checkpoint", last=last.batch)
         return None
 
     problem = await trio.to_thread.run_sync(read)

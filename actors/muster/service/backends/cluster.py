@@ -256,8 +256,8 @@ class ClusterBackend(ABC, Generic[Own, C]):
             if self.cluster is None
             else (self.cluster.is_connected, self.cluster.trouble)
         )
-        told: dict[str, object] = {"connected": is_connected}
-        return told if detail is None else {**told, "detail": detail}
+        report: dict[str, object] = {"connected": is_connected}
+        return report if detail is None else {**report, "detail": detail}
 
     def followed(self) -> None:
         """Return nothing: the service reads its file."""
@@ -307,8 +307,8 @@ class ClusterBackend(ABC, Generic[Own, C]):
         if self.cluster is None:
             nodes = await host.look(self._nodes_of)
             if nodes:
-                told = "%s has not come for %g s: its nodes are removed"
-                _LOG.warning(told, self.options.system, self.options.patience_s)
+                message = "%s has not come for %g s: its nodes are removed"
+                _LOG.warning(message, self.options.system, self.options.patience_s)
             for name in nodes:
                 with suppress(RefusedError):  # somebody else has removed it
                     await host.scheduler.remove_node(name)
@@ -343,16 +343,16 @@ class ClusterBackend(ABC, Generic[Own, C]):
         with trio.move_on_after(min(self.options.patience_s, _PATIENCE_S)):
             await self._is_clear.wait()
         if not self._is_clear.is_set():
-            told = f"{self.options.system} has not answered yet"
-            raise self.lost(str(self.health().get("detail", told)))
+            message = f"{self.options.system} has not answered yet"
+            raise self.lost(str(self.health().get("detail", message)))
         cluster = await self._reach()
         try:
             await self._with(cluster).run(allocation, self._noting(allocation, started))
         except MusterError as error:
-            told_as = self.failure(error, allocation)
-            if told_as is error:
+            failure = self.failure(error, allocation)
+            if failure is error:
                 raise
-            raise told_as from error
+            raise failure from error
 
     # RAY-5, SLURM-5
     async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
@@ -420,16 +420,16 @@ class ClusterBackend(ABC, Generic[Own, C]):
         wanted = attempt or 1
         if wanted != 1:
             run = self.options.run
-            told = f"attempt: {wanted}: with --run {run} all starts of an ask write to one file"
-            raise NoOutputError(told, parameter="attempt")
+            message = f"attempt: {wanted}: with --run {run} all starts of an ask write to one file"
+            raise NoOutputError(message, parameter="attempt")
         file = self._file_of(app, ask)
         if file is None or not await trio.to_thread.run_sync(file.is_file):
             # What is bound and has no file here writes it elsewhere.
             known = host.ledger.ask(app, ask)
             may_start = host.ledger.may_start(app, ask)
             waits = known is not None and known.bound_us is None and may_start
-            told = self._where(app, ask, host.ledger.failure(app, ask), may_start=may_start)
-            raise NoOutputError(told, may_start=waits)
+            message = self._where(app, ask, host.ledger.failure(app, ask), may_start=may_start)
+            raise NoOutputError(message, may_start=waits)
 
         async def is_over() -> bool:
             known = host.ledger.ask(app, ask)

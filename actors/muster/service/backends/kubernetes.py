@@ -309,15 +309,15 @@ class KubernetesBackend:
         """Return how the service stands with the API server."""
         cluster = self._cluster
         since = None if cluster is None else cluster.silent_since
-        told: dict[str, object] = {"connected": cluster is not None and since is None}
+        report: dict[str, object] = {"connected": cluster is not None and since is None}
         if since is not None:
             age_s = trio.current_time() - since
-            told["since"] = iso_date(WallClock().now_us() - round(age_s * 1_000_000))
+            report["since"] = iso_date(WallClock().now_us() - round(age_s * 1_000_000))
         if cluster is not None and cluster.trouble is not None:
-            told["detail"] = cluster.trouble
+            report["detail"] = cluster.trouble
         if (awaited := self.waits_for()) is not None:
-            told["waits_for"] = awaited
-        return told
+            report["waits_for"] = awaited
+        return report
 
     def measures(self) -> Mapping[str, Measure]:
         """Return the values of its metrics."""
@@ -349,8 +349,8 @@ class KubernetesBackend:
         Raises:
             NoOutputError: Always.
         """
-        told = "the kubelet has the output of pods: kubectl logs shows it"
-        raise NoOutputError(told)
+        message = "the kubelet has the output of pods: kubectl logs shows it"
+        raise NoOutputError(message)
 
 
 def _own_name() -> str:

@@ -204,10 +204,10 @@ class LocalBackend:
             resources = capacity()
             found = await find_gpus() if gpus is None else Gpus.of(gpus)
             await host.scheduler.add_node(name, resources, devices=found.devices or None)
-            told = [f"{kind} {amount:,}" for kind, amount in resources.items()]
+            amounts = [f"{kind} {amount:,}" for kind, amount in resources.items()]
             if found.each:
-                told.append(f"{GPU} {len(found.each)} ({found.description})")
-            _LOG.info("this machine is the node %s: %s", name, ", ".join(told))
+                amounts.append(f"{GPU} {len(found.each)} ({found.description})")
+            _LOG.info("this machine is the node %s: %s", name, ", ".join(amounts))
         elif gpus is not None and own is not None:
             stock = _stocks(own).get(GPU)
             count = 0 if stock is None else stock.count
@@ -269,18 +269,18 @@ class LocalBackend:
         if not (own if attempt is None else attempts):
             failure = host.ledger.failure(app, ask)
             why = "" if failure is None else f"; {failure.text()}"
-            told = f"{app}/{ask} has no output: no command of it has started here{why}"
+            message = f"{app}/{ask} has no output: no command of it has started here{why}"
             if earlier:
-                told += f"; of an earlier ask of this name there is that of {_numbers(earlier)}"
+                message += f"; of an earlier ask of this name there is that of {_numbers(earlier)}"
             may_start = host.ledger.may_start(app, ask)
-            raise NoOutputError(told, may_start=may_start, earlier=_listed(earlier))
+            raise NoOutputError(message, may_start=may_start, earlier=_listed(earlier))
         wanted = attempt or own[-1].number
         found = next((one for one in attempts if one.number == wanted), None)
         if found is None:
             there = [_numbers(own)] if own else []
             there += [f"{_numbers(earlier)} (of an earlier ask of this name)"] if earlier else []
-            told = f"attempt: {wanted}: there is output of {', and of '.join(there)}"
-            raise NoOutputError(told, parameter="attempt")
+            message = f"attempt: {wanted}: there is output of {', and of '.join(there)}"
+            raise NoOutputError(message, parameter="attempt")
 
         async def is_over() -> bool:
             return "ended_us" in await trio.to_thread.run_sync(found.about)

@@ -221,8 +221,8 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
         missing = f"there is no folder {str(folder)!r}"
         if folder is None or not isinstance(error, RunFailedError) or missing not in str(error):
             return error
-        told = f"--ray-output: there is no folder {folder} on the node {allocation.node}"
-        return RunFailedError(told)
+        message = f"--ray-output: there is no folder {folder} on the node {allocation.node}"
+        return RunFailedError(message)
 
     # RAY-5
     @override
@@ -234,8 +234,8 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
                 async with trio.open_nursery() as nursery:
                     for one in survivors:
                         if one.number not in bound:
-                            told = "%s/%s is ended on Ray: its allocation is over"
-                            _LOG.info(told, one.app, one.ask)
+                            message = "%s/%s is ended on Ray: its allocation is over"
+                            _LOG.info(message, one.app, one.ask)
                             nursery.start_soon(cluster.end, one, self.options.grace_s)
             except* RayLostError as lost:
                 _LOG.warning("what is over on Ray is not ended yet: %s", lost.exceptions[0])

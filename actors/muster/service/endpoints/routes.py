@@ -283,8 +283,8 @@ def _values(endpoint: Endpoint, request: Request) -> dict[str, object]:
     unknown = [name for name in in_query if name not in known]
     if unknown:
         right = ", ".join(sorted(known)) or "none"
-        told = f"{unknown[0][:100]}: is no parameter here; known are: {right}"
-        raise Problem(400, told, parameter=unknown[0][:100])
+        message = f"{unknown[0][:100]}: is no parameter here; known are: {right}"
+        raise Problem(400, message, parameter=unknown[0][:100])
     return values
 
 

@@ -71,8 +71,8 @@ class Parameter:
         try:
             return self.kind.read(written)
         except ValueError as error:
-            told = f"{self.name}: {written[:100]!r}: {error}"
-            raise Problem(400, told, parameter=self.name) from None
+            message = f"{self.name}: {written[:100]!r}: {error}"
+            raise Problem(400, message, parameter=self.name) from None
 
 
 def query(name: str, kind: ParameterKind, about: str, *, default: object = None) -> Parameter:

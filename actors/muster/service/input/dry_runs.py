@@ -176,8 +176,8 @@ def compare_history(
             names = ("as it was", "with the new configuration")
             begins_us = kept.origin_us + _begin_us(kept)
     except RefusedError as error:
-        told = f"it could not have come into force at the beginning of this history: {error}"
-        raise Problem(409, told) from None
+        message = f"it could not have come into force at the beginning of this history: {error}"
+        raise Problem(409, message) from None
     except FeedError as error:
         raise Problem(409, f"the history cannot be compared: {error.problem}") from None
     warnings = [Warned("", one.line, one.path, one.message) for one in configuration.told]

@@ -161,8 +161,8 @@ def _of_json(body: bytes, usage: Usage) -> Steps[list[RawEvent]]:
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        told = f"byte {error.start} (0x{body[error.start]:02x}): {error.reason}"
-        raise Problem(400, f"the body is not UTF-8: {told}") from None
+        detail = f"byte {error.start} (0x{body[error.start]:02x}): {error.reason}"
+        raise Problem(400, f"the body is not UTF-8: {detail}") from None
     found: list[RawEvent] = []
     try:
         for value, problem in read_listed(text):
@@ -171,8 +171,8 @@ def _of_json(body: bytes, usage: Usage) -> Steps[list[RawEvent]]:
             found.append(RawEvent(len(found), None, value, problem))
     except JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        told = f"the body is not JSON: {error.msg} ({where})"
-        raise Problem(400, told, line=error.lineno) from None
+        detail = f"the body is not JSON: {error.msg} ({where})"
+        raise Problem(400, detail, line=error.lineno) from None
     except ValueError as error:
         raise Problem(400, f"the body is not JSON: {error}") from None
     return found
@@ -209,8 +209,8 @@ def _check_events(usage: Usage, count: int) -> None:
     """
     most = usage.limits.events
     if count > most:
-        told = f"the request has more than {most} events: send the rest in another one"
-        raise too_much("events", most, 413, told)
+        message = f"the request has more than {most} events: send the rest in another one"
+        raise too_much("events", most, 413, message)
 
 
 def _too_deep(usage: Usage) -> Problem:

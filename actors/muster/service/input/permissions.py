@@ -209,11 +209,11 @@ class SubmitterGuard:
             return None
         if self._administers(key, admission):
             return None
-        told = f"priority: {priority}" if number is not None else "priority: 0, the default,"
+        subject = f"priority: {priority}" if number is not None else "priority: 0, the default,"
         if value is not None:
-            told = f"priority_class: {name!r} is {value}, which"
+            subject = f"priority_class: {name!r} is {value}, which"
         return (
-            f"{told} is above {highest} in queue {queue.path!r}: this needs the role admin, or an "
+            f"{subject} is above {highest} in queue {queue.path!r}: this needs the role admin, or an "
             f"adminacl of {queue.path} that names {self._user!r}"
         )
 

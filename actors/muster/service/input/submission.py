@@ -200,9 +200,9 @@ class IdempotencyKeys:
         """
         name = (request.user, request.key)
         if name in self._under_way:
-            told = f"Idempotency-Key: {request.key!r}: a request with this key is under way"
+            message = f"Idempotency-Key: {request.key!r}: a request with this key is under way"
             what = "send it again after a second, and get the answer of that one"
-            raise Problem(409, f"{told}: {what}", headers={"Retry-After": "1"})
+            raise Problem(409, f"{message}: {what}", headers={"Retry-After": "1"})
         self._under_way.add(name)
         try:
             yield
@@ -264,11 +264,11 @@ class IdempotencyKeys:
         try:
             (batch,) = self._opened().batches(row.batch - 1, row.batch)
         except (StoreError, ValueError):
-            told = (
+            message = (
                 f"Idempotency-Key: {row.key!r}: it was carried out in batch {row.batch}, "
                 "which is not kept any more; nothing was done now"
             )
-            raise Problem(409, told, batch=row.batch) from None
+            raise Problem(409, message, batch=row.batch) from None
         errors = dict(denied)
         # What was let in has numbers that follow one another, and what was denied has none.
         numbers = [n for n in range(row.count + len(denied)) if n not in denied]
@@ -285,5 +285,5 @@ class IdempotencyKeys:
 def _check(request: RequestKey, digest: bytes) -> None:
     # INPUT-7
     if request.digest != digest:
-        told = f"Idempotency-Key: {request.key!r}: it was used for a request with other content"
-        raise Problem(422, told)
+        message = f"Idempotency-Key: {request.key!r}: it was used for a request with other content"
+        raise Problem(422, message)

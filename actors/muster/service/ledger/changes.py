@@ -274,7 +274,7 @@ class EventChanges:
 _ALLOCATED: Final = int(YuniKornEventCode.ALLOCATED)
 _NODE_TAKEN: Final = int(YuniKornEventCode.NODE_TAKEN)
 _NODE_FREED: Final = int(YuniKornEventCode.NODE_FREED)
-_TOLD: Final = int(YuniKornEventCode.TOLD)
+_REASON: Final = int(YuniKornEventCode.REASON)
 _ASK_REMOVED: Final = int(YuniKornEventCode.ASK_REMOVED)
 _ASK_EXPIRED: Final = int(YuniKornEventCode.ASK_EXPIRED)
 _CANCELLED_CODE: Final = int(YuniKornEventCode.CANCELLED)
@@ -448,10 +448,10 @@ class DecisionChanges:
         if victim is not None:
             # QUOTA-13
             is_over = decision.over_max is not None
-            told = (
+            message = (
                 f"preempted on {node}: {decision.message}" if is_over else victim.format(node=node)
             )
-            book.ring.add(_TOLD, at_us, ask, name, amounts, told)
+            book.ring.add(_REASON, at_us, ask, name, amounts, message)
 
     def _say(self, what: int, decision: Decision, entry: AskEntry, at_us: int) -> None:
         if self._book.ring.is_open:

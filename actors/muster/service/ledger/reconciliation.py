@@ -207,25 +207,25 @@ def tell_reasons(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
         machine: The coordinator's machine, between two batches.
     """
     book, view = ledger.book, machine.view
-    if book.told_at == ledger.batch:
+    if book.reported_batch == ledger.batch:
         return
-    told, left = book.told, _EXPLAINED
+    reported, left = book.reported, _EXPLAINED
     now: dict[tuple[str, str], str] = {}
     for app, ask in islice(_without_node(machine), MOST):
         yield
         key = app.identity.name, ask
         code = view.explainer.dominant(app, ask, machine.now_us).value
-        if told.get(key) == code:
+        if reported.get(key) == code:
             now[key] = code
         elif left:
             left -= 1
             now[key] = code
             found = machine.explain(*key)
             message = code if found is None else str(found.dominant)
-            book.ring.add(YuniKornEventCode.TOLD, ledger.at_us, ask, key[0], message=message)
-    book.told = now
+            book.ring.add(YuniKornEventCode.REASON, ledger.at_us, ask, key[0], message=message)
+    book.reported = now
     if left:
-        book.told_at = ledger.batch
+        book.reported_batch = ledger.batch
     book.ring.wake_readers()
 
 
@@ -295,7 +295,7 @@ async def _publish_reasons(ledger: Ledger, client: Client) -> None:
     """Tell those who follow the ring why asks are not running."""
     while True:
         await trio.sleep(_TELLING_S)
-        if ledger.ring.readers and ledger.book.told_at != ledger.batch:
+        if ledger.ring.readers and ledger.book.reported_batch != ledger.batch:
             try:
                 await client.read(partial(tell_reasons, ledger))
             except ClosedSchedulerError:

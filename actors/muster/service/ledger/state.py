@@ -36,7 +36,7 @@ class YuniKornEventCode(IntEnum):
     The value is ``type * 10_000 + change * 1_000 + detail``.
     """
 
-    TOLD = 1_00_000
+    REASON = 1_00_000
     ALLOCATED = 2_02_200
     ASK_CAME = 2_02_201
     APP_CAME = 2_02_203
@@ -236,8 +236,8 @@ class LedgerState:
         self.leaving: dict[str, list[AppEntry]] = {}
         self.is_stale = False
         self.queues_changed = True
-        self.told: dict[tuple[str, str], str] = {}
-        self.told_at = 0
+        self.reported: dict[tuple[str, str], str] = {}
+        self.reported_batch = 0
         self.failures: dict[tuple[str, str], StartFailure] = {}
         self.accounts = UserAccounts()
         self.lives = EndedAsks()
@@ -303,18 +303,18 @@ class LedgerState:
         if len(self.completed) > KEPT_COMPLETED:
             del self.completed[next(iter(self.completed))]
 
-    def note_refused(self, told: Announced, events: Sequence[Event], first: int) -> None:
+    def note_refused(self, refusal: Announced, events: Sequence[Event], first: int) -> None:
         """Keep that an event was refused.
 
         Args:
-            told: What was decided.
+            refusal: What was decided.
             events: The events of the batch.
             first: The number of the first of them.
         """
-        decision = told.decision
+        decision = refusal.decision
         place = -1 if decision.index is None else decision.index - first
         op = tag_of(type(events[place])) if 0 <= place < len(events) else "event"
-        self.refused.append(RefusedEvent(told.seq, told.at_us, op, decision.message or ""))
+        self.refused.append(RefusedEvent(refusal.seq, refusal.at_us, op, decision.message or ""))
 
     # Nodes
 

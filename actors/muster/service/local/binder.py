@@ -364,7 +364,7 @@ class LocalBinder:
             about,
             attempt.output.absolute(),
             self._setting.log_bytes,
-            attempt.told.absolute(),
+            attempt.report.absolute(),
             self._setting.grace_s,
             None if cgroups is None else cgroups.make(allocation.number, allocation.resources),
         )
@@ -384,17 +384,17 @@ class LocalBinder:
                 with trio.CancelScope(shield=True):
                     await self._end(job, is_closing=allocation.ending == "closing")
             raise
-        is_told = False
+        is_reported = False
         with trio.CancelScope(shield=True):  # short; otherwise the end could get lost
             result = await trio.to_thread.run_sync(job.result)
             if result is None or result.error is not None:
                 await self._end(job)
                 what = None if result is None else result.error
                 raise LostJobError(what or "its command was ended together with its keeper")
-            is_told = await _report(allocation, result)
-            if is_told:
+            is_reported = await _report(allocation, result)
+            if is_reported:
                 await self._forget(job)
-        if not is_told:
+        if not is_reported:
             await trio.sleep_forever()  # until the scheduler has closed
 
     async def _end(self, job: Job, *, is_closing: bool = False) -> None:

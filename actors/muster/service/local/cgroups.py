@@ -273,9 +273,9 @@ def open_cgroups(state: Path) -> Cgroups | None:
         _LOG.warning("commands run without limits: %s; %s", error, _REMEDY)
         return None
     if found.unlimited:
-        told = "commands run in cgroups below %s without some limits: %s; %s"
+        message = "commands run in cgroups below %s without some limits: %s; %s"
         lacks = ", ".join(f"{one}: {why}" for one, why in found.unlimited.items())
-        _LOG.warning(told, found.base, lacks, _REMEDY)
+        _LOG.warning(message, found.base, lacks, _REMEDY)
     else:
         _LOG.info("commands run in cgroups below %s, with the limits of their asks", found.base)
     return found

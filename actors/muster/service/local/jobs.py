@@ -79,7 +79,7 @@ class JobSpec:
         about: What is said of it beside its output: the application, the ask, the attempt, ….
         log: The file to which its output is appended.
         log_bytes: How much of its output is kept.
-        told: The file that says how it ended, beside its output.
+        report: The file that says how it ended, beside its output.
         grace_s: How long it may take to end after SIGTERM, in seconds.
         cgroup: The cgroup in which it runs, or None.
     """
@@ -91,7 +91,7 @@ class JobSpec:
     about: Mapping[str, object]
     log: Path
     log_bytes: int
-    told: Path
+    report: Path
     grace_s: float
     cgroup: Path | None = None
 
@@ -108,7 +108,7 @@ class JobSpec:
                 "about": dict(self.about),
                 "log": str(self.log),
                 "log_bytes": self.log_bytes,
-                "told": str(self.told),
+                "told": str(self.report),
                 "grace_s": self.grace_s,
                 "cgroup": None if self.cgroup is None else str(self.cgroup),
             }
@@ -176,7 +176,7 @@ class Job:
         app: The application.
         ask: The ask.
         number: The number of the allocation: there is one job for each.
-        told: The file that says how it ended, beside its output.
+        report: The file that says how it ended, beside its output.
         cgroup: The cgroup of its command, or None.
     """
 
@@ -184,7 +184,7 @@ class Job:
     app: str
     ask: str
     number: int
-    told: Path
+    report: Path
     cgroup: Path | None = None
 
     def claim(self) -> bool:
@@ -253,9 +253,9 @@ def jobs_in(folder: Path) -> list[Job]:
             shutil.rmtree(one, ignore_errors=True)
             continue
         about = order["about"]
-        told, cgroup = Path(order["told"]), order.get("cgroup")
+        report, cgroup = Path(order["told"]), order.get("cgroup")
         own = None if cgroup is None else Path(cgroup)
-        found.append(Job(one, about["app"], about["ask"], about["number"], told, own))
+        found.append(Job(one, about["app"], about["ask"], about["number"], report, own))
     return found
 
 
@@ -278,7 +278,7 @@ def record(folder: Path, order: JobSpec) -> Job:
             keeper.clear_cgroup(order.cgroup)
         raise
     app, ask = cast("str", order.about["app"]), cast("str", order.about["ask"])
-    return Job(done, app, ask, number, order.told, order.cgroup)
+    return Job(done, app, ask, number, order.report, order.cgroup)
 
 
 # LOCAL-7
@@ -368,11 +368,11 @@ def _is_of(members: list[int], job: Job) -> bool:
 
 def note_lost(job: Job) -> None:
     """Write beside the output that nobody knows how the command ended."""
-    told = _read(job.told)
-    if told is not None and "ended_us" not in told:
+    report = _read(job.report)
+    if report is not None and "ended_us" not in report:
         lost = "it was ended with its keeper, or with the machine; nobody knows how"
         with suppress(OSError):
-            keeper.write_json(job.told, {**told, "error": lost, "ended_us": keeper.now_us()})
+            keeper.write_json(job.report, {**report, "error": lost, "ended_us": keeper.now_us()})
 
 
 def _signal(pid: int | None, number: int) -> None:
@@ -408,17 +408,17 @@ class Attempt:
     Attributes:
         number: Which start it is, from 1.
         output: The file with its output.
-        told: The file that says how it ended.
+        report: The file that says how it ended.
     """
 
     number: int
     output: Path
-    told: Path
+    report: Path
 
     def about(self) -> dict[str, Any]:
         """Return what is known of it: when it started, and if it has ended how and when."""
         with suppress(OSError, ValueError):
-            found: dict[str, Any] = json.loads(self.told.read_bytes())
+            found: dict[str, Any] = json.loads(self.report.read_bytes())
             return found
         return {}
 
@@ -488,7 +488,7 @@ class OutputFiles:
                     attempt = _attempt(ask, int(found[1])) if found else None
                     if attempt and attempt.about().get("ended_us", before_us) < before_us:
                         attempt.output.unlink(missing_ok=True)
-                        attempt.told.unlink(missing_ok=True)
+                        attempt.report.unlink(missing_ok=True)
                 _remove_empty(ask)
             _remove_empty(app)
 

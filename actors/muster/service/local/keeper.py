@@ -166,8 +166,8 @@ class _Output:
         self._put(data[: self._left])
         self._left -= len(data)
         if self._left < 0:
-            told = f"\n[muster: cut off here, after {self._most} bytes of output]\n"
-            self._put(told.encode())
+            message = f"\n[muster: cut off here, after {self._most} bytes of output]\n"
+            self._put(message.encode())
 
     def say(self, line: str) -> None:
         """Write a line of the keeper itself."""
@@ -203,7 +203,7 @@ class _Keeper:
         self._was_asked = False
         self._kill_at: float | None = None
         self._gone_at: float | None = None
-        self._told: dict[str, Any] = {**self._job["about"], "started_us": now_us()}
+        self._report: dict[str, Any] = {**self._job["about"], "started_us": now_us()}
 
     def start(self) -> None:
         """Start the command.
@@ -212,7 +212,7 @@ class _Keeper:
             _Failed: If it cannot be started.
         """
         self._wakes = _signals()
-        write_json(Path(self._job["told"]), self._told)
+        write_json(Path(self._job["told"]), self._report)
         try:
             self._spawn()
         except (_Failed, OSError) as error:
@@ -331,11 +331,11 @@ class _Keeper:
 
     def _finish(self, how: dict[str, Any]) -> None:
         """Write down how it ended: for the service, and beside the output."""
-        told = {**self._told, **how, "ended_us": now_us()}
+        report = {**self._report, **how, "ended_us": now_us()}
         for path in (self._folder / RESULT, Path(self._job["told"])):
             for _ in range(_WRITES):
                 try:
-                    write_json(path, told)
+                    write_json(path, report)
                     break
                 except FileNotFoundError:
                     break  # somebody has removed the folder: nobody will read it

@@ -131,12 +131,12 @@ async def find_gpus(patience_s: float = _PATIENCE_S) -> Gpus:
             try:
                 found[program] = tuple(read(await _ask((path, *arguments), patience_s)))
             except _NoAnswerError as error:
-                told = "%s does not tell the GPUs of this machine, which gets none from it: %s"
-                _LOG.warning(told, program, error)
+                message = "%s does not tell the GPUs of this machine, which gets none from it: %s"
+                _LOG.warning(message, program, error)
     several = [program for program, gpus in found.items() if gpus]
     if len(several) > 1:
-        told = "there are GPUs of two vendors, and only those that %s tells of are devices"
-        _LOG.warning(told, several[0])
+        message = "there are GPUs of two vendors, and only those that %s tells of are devices"
+        _LOG.warning(message, several[0])
     return Gpus(found[several[0]][:MOST_DEVICES] if several else ())
 
 
@@ -202,12 +202,12 @@ def _read_rocm(said: str) -> list[Gpu]:
     if not said.strip():
         return []
     try:
-        told, _ = json.JSONDecoder().raw_decode(said, said.index("{"))
+        answer, _ = json.JSONDecoder().raw_decode(said, said.index("{"))
     except ValueError:
         msg = f"not JSON: {said.strip().partition(chr(10))[0]!r}"
         raise _NoAnswerError(msg) from None
     cards: dict[int, dict[str, Any]] = {}
-    for name, fields in told.items():
+    for name, fields in answer.items():
         number = _CARD.fullmatch(name)
         if number is not None and isinstance(fields, dict):
             # The case of the fields differs between versions.

@@ -276,12 +276,12 @@ async def _helps(page: PageRequest) -> Response:
     values: dict[str, Any] = {"app": app, "name": name, "helped": helped}
     values["whole"] = page.text("whole")
     if helped is None:
-        told = f"{app}/{name} runs, or is over: there is nothing to help"
-        return render_page(page, "helps.html", told=told, found=None, **values)
+        wrong = f"{app}/{name} runs, or is over: there is nothing to help"
+        return render_page(page, "helps.html", wrong=wrong, found=None, **values)
     try:
         found = await search_remedies(page.service, app, name)
     except Problem as problem:
-        return render_page(page, "helps.html", told=problem.detail, found=None, **values)
+        return render_page(page, "helps.html", wrong=problem.detail, found=None, **values)
 
     def read(context: ReadContext) -> Steps[list[Shown]]:
         helps: list[Shown] = []
@@ -291,7 +291,7 @@ async def _helps(page: PageRequest) -> Response:
         return helps
 
     helps = await page.moment.read(read)
-    return render_page(page, "helps.html", told="", found=found, helps=helps.value, **values)
+    return render_page(page, "helps.html", wrong="", found=found, helps=helps.value, **values)
 
 
 REMEDY_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/helps", Role.READER, _helps),)
@@ -307,9 +307,9 @@ async def _starts(page: PageRequest) -> Response:
     try:
         found = await forecast_start(page.service, app, name)
     except Problem as problem:
-        told = problem.detail
-        return render_page(page, "starts.html", app=app, name=name, told=told, found=None)
-    return render_page(page, "starts.html", app=app, name=name, told="", found=found)
+        wrong = problem.detail
+        return render_page(page, "starts.html", app=app, name=name, wrong=wrong, found=None)
+    return render_page(page, "starts.html", app=app, name=name, wrong="", found=found)
 
 
 FORECAST_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/starts", Role.READER, _starts),)

@@ -284,11 +284,11 @@ async def _tail(page: PageRequest) -> Response:
         # PAGE-86
         earlier = cast("list[int]", problem.members.get("earlier") or [])
         others = [(number, True) for number in reversed(earlier)]
-        return render_page(page, "output.html", written=None, told=problem.detail, others=others)
+        return render_page(page, "output.html", written=None, hint=problem.detail, others=others)
     text, cut = await trio.to_thread.run_sync(_end_of, written.file)
     others = [*written.others]
     return render_page(
-        page, "output.html", written=written, text=text, cut=cut, told="", others=others
+        page, "output.html", written=written, text=text, cut=cut, hint="", others=others
     )
 
 

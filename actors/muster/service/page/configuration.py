@@ -278,8 +278,8 @@ async def _apply(page: PageRequest) -> Response:
     form = await page.form()
     before = await in_force(page.service)
     if form.text("seen") != before.checksum:
-        told = "another configuration came into force meanwhile: load the page again, and look"
-        raise Problem(412, told)
+        message = "another configuration came into force meanwhile: load the page again, and look"
+        raise Problem(412, message)
     new = _read(page, form)
     entered = await put_in_force(page.service, new, before.configuration)
     after: ConfigurationView = as_shown(new)

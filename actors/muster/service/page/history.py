@@ -389,14 +389,14 @@ async def decision_history(
     Raises:
         Problem: 404 if it is not there, and nothing says that it ever was.
     """
-    told = await latest_part(page, subject, last_seq, begin_us, is_there=unknown is None)
+    excerpt = await latest_part(page, subject, last_seq, begin_us, is_there=unknown is None)
     if unknown is None:
-        return told, ""
+        return excerpt, ""
     name = "/".join(part for part in (subject.app, subject.name) if part is not None)
     problem = await unknown.problem(subject.kind, name)
-    if not (is_known or told["lines"] or told["before"]):
+    if not (is_known or excerpt["lines"] or excerpt["before"]):
         raise problem
-    return told, problem.detail
+    return excerpt, problem.detail
 
 
 async def subject_page(
@@ -418,7 +418,7 @@ async def subject_page(
     """
     found = await page.moment.read(read)
     seen = found.value
-    told, problem = await decision_history(
+    excerpt, problem = await decision_history(
         page,
         subject,
         seen["last_seq"],
@@ -426,7 +426,7 @@ async def subject_page(
         seen["unknown"],
         is_known=seen.get("ended") is not None,
     )
-    shown: Shown = {**seen, **context, "found": found, "seen": seen, "told": told}
+    shown: Shown = {**seen, **context, "found": found, "seen": seen, "excerpt": excerpt}
     return render_page(page, template, about=subject.kind, problem=problem, **shown)
 
 
@@ -449,5 +449,5 @@ async def earlier_history(
     found = await page.moment.read(read)
     before = page.number("before", 0, 0, 2**63 - 1)
     is_inside = page.number("inside", 0, 0, 1) == 1
-    told = await earlier_part(page, subject, before, found.value, is_inside=is_inside)
-    return render_page(page, "earlier.html", told=told, about=subject.kind)
+    excerpt = await earlier_part(page, subject, before, found.value, is_inside=is_inside)
+    return render_page(page, "earlier.html", excerpt=excerpt, about=subject.kind)

@@ -297,7 +297,7 @@ def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Step
         _draw(piece, row, paths, hatched)
         for cell in piece:
             counts[cell.band] += 1
-    told = yield from _cell_data(cells, columns)
+    cell_data = yield from _cell_data(cells, columns)
     return {
         "name": name,
         "columns": columns,
@@ -307,7 +307,7 @@ def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Step
         "hatched": "".join(hatched),
         "counts": counts,
         "unschedulable": sum(not cell.node.schedulable for cell in cells),
-        "cells": told,
+        "cells": cell_data,
     }
 
 

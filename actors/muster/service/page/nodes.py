@@ -263,9 +263,9 @@ def parts_of(node: Node) -> list[Shown]:
     for kind in {**node.capacity, **node.used}:
         used, there = node.used.get(kind, 0), node.capacity.get(kind, 0)
         share = share_of(node, kind)
-        told = percent(share) if there else "none left"
+        left = percent(share) if there else "none left"
         unit = Unit.of(kind, max(used, there))
-        words = f"{number(used / unit.scale)} of {unit.text(there)}, {told}"
+        words = f"{number(used / unit.scale)} of {unit.text(there)}, {left}"
         if others := node.reserved.get(kind, 0):
             words += f"; {unit.text(others)} reserved for others"
         parts.append({"kind": kind, "share": share, "words": words})

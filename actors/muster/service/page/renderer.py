@@ -434,10 +434,10 @@ def render_page(
             form: ``ago`` for how long ago it was, ``for`` for how long something has lasted since
                 then, ``left`` for how long it lasts until then.
         """
-        told = _AGES[form](page.moment.now_us() - at_us)
+        words = _AGES[form](page.moment.now_us() - at_us)
         unix_ms = service.unix_us(at_us) // 1000
         text = '<span class="{}" data-at="{}" data-form="{}">{}</span>'
-        return Markup(text).format("ago" if form == "ago" else "age", unix_ms, form, told)
+        return Markup(text).format("ago" if form == "ago" else "age", unix_ms, form, words)
 
     def when(at_us: int | None) -> Markup:
         """Return an instant of the scheduler with how long ago it was."""

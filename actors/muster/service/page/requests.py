@@ -232,17 +232,17 @@ async def moment_of(service: Service, request: Request) -> Moment:
     at_us = instant_of("at", written, service)
     kept = present.extent
     if service.options.state is None:
-        told = "nothing is kept, so there is no past to show: start the service with --state"
-        raise Problem(409, told)
+        message = "nothing is kept, so there is no past to show: start the service with --state"
+        raise Problem(409, message)
     if kept is None:
         raise Problem(409, "the kept history has no batch yet, or cannot be read")
     now_us = service.now_us()
     if at_us > max(now_us, kept.last_us):
-        told = f"at: {written!r} lies in the future: now is {present.iso(now_us)}"
-        raise Problem(400, told)
+        message = f"at: {written!r} lies in the future: now is {present.iso(now_us)}"
+        raise Problem(400, message)
     if at_us < kept.first_us:
-        told = f"at: {written!r}: there is history from {present.iso(kept.first_us)} on"
-        raise Problem(410, told)
+        message = f"at: {written!r}: there is history from {present.iso(kept.first_us)} on"
+        raise Problem(410, message)
     return attrs.evolve(present, past_us=at_us)
 
 

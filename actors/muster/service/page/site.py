@@ -64,8 +64,8 @@ async def _log_in(page: PageRequest) -> Response:
     wanted = local_path(form.text("wanted"))
     who = page.service.access.holder(form.text("token").strip())
     if who is None:
-        told = "this token is unknown, or no longer valid"
-        return plain_page("login.html", 403, {}, wanted=wanted, wrong=told)
+        wrong = "this token is unknown, or no longer valid"
+        return plain_page("login.html", 403, {}, wanted=wanted, wrong=wrong)
     response = RedirectResponse(wanted, 303, HEADERS)
     is_secure = page.request.url.scheme == "https"
     page.service.sessions.begin(who, response, is_secure=is_secure)
@@ -125,10 +125,10 @@ class LiveUpdates(LongResponse):
         """Tell until the service ends."""
         tail = self._broadcast.tail
         while not tail.is_over:
-            batch, told_at = tail.batch, trio.current_time()
+            batch, sent_at = tail.batch, trio.current_time()
             await self._push(send, f"event: decided\ndata: {batch}\n\n".encode())
-            await self._wait(batch, told_at + HEARTBEAT_S)
-            await trio.sleep_until(told_at + PAUSE_S)
+            await self._wait(batch, sent_at + HEARTBEAT_S)
+            await trio.sleep_until(sent_at + PAUSE_S)
         return b""
 
     async def _wait(self, batch: int, until: float) -> None:

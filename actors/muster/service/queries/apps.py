@@ -89,8 +89,8 @@ class AppRow:
 
     def states(self) -> list[dict[str, object]]:
         """Return its states, each with the instant at which it began."""
-        told = () if self.ledger_entry is None else self.ledger_entry.states
-        return [{"at": in_seconds(at_us), "state": str(state)} for at_us, state in told]
+        entered = () if self.ledger_entry is None else self.ledger_entry.states
+        return [{"at": in_seconds(at_us), "state": str(state)} for at_us, state in entered]
 
 
 def _common(names: Iterable[str]) -> str | None:

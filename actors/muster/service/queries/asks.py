@@ -322,8 +322,8 @@ def row_of_ask(context: ReadContext, app: ViewApp, name: str) -> AskRow | None:
     ask, place = app.find(name), app.place(name)
     if ask is None or place is None:
         return None
-    told = context.ledger.ask(app.identity.name, name)
-    return AskRow(context, app, ask, place, app.allocation(name), told)
+    entry = context.ledger.ask(app.identity.name, name)
+    return AskRow(context, app, ask, place, app.allocation(name), entry)
 
 
 PLACE: Final = "ended"

@@ -156,14 +156,14 @@ async def forecast_start(service: Service, app: str, ask: str) -> StartForecast:
     Raises:
         Problem: 503 if this, or other forecasts before it, take too long.
     """
-    told = await run_in_child(service, _FORECASTS, "forecast", (app, ask))
-    if not told.lines:
+    answer = await run_in_child(service, _FORECASTS, "forecast", (app, ask))
+    if not answer.lines:
         detail = f"the state is too large to be copied and run on within {LIMIT_S:.0f} s"
         raise Problem(503, detail)
-    line, *more = told.lines
+    line, *more = answer.lines
     forecast = None if line["forecast"] is None else Forecast(**line["forecast"])
     later = reason_of(more[0]["held_back_later"]) if more else None
-    return StartForecast(told.batch, told.at_us, forecast, later)
+    return StartForecast(answer.batch, answer.at_us, forecast, later)
 
 
 _SEARCHES: Final = _one_of("searches for remedies")
@@ -203,12 +203,14 @@ async def search_remedies(service: Service, app: str, ask: str) -> RemedySearch:
     Raises:
         Problem: 503 if other searches take too long.
     """
-    told = await run_in_child(service, _SEARCHES, "remedies", (app, ask))
-    remedies = [_as_sent(line["remedy"]) for line in told.lines if "remedy" in line]
-    end = told.lines[-1] if told.lines and "trials" in told.lines[-1] else None
+    answer = await run_in_child(service, _SEARCHES, "remedies", (app, ask))
+    remedies = [_as_sent(line["remedy"]) for line in answer.lines if "remedy" in line]
+    end = answer.lines[-1] if answer.lines and "trials" in answer.lines[-1] else None
     if end is None:
-        return RemedySearch(told.batch, told.at_us, remedies, None, exhausted=True)
-    return RemedySearch(told.batch, told.at_us, remedies, end["trials"], exhausted=end["exhausted"])
+        return RemedySearch(answer.batch, answer.at_us, remedies, None, exhausted=True)
+    return RemedySearch(
+        answer.batch, answer.at_us, remedies, end["trials"], exhausted=end["exhausted"]
+    )
 
 
 # OUTLOOK-33

@@ -323,9 +323,11 @@ class Election:
         record = await self._lease.look() or LeaseRecord()
         if record.term > max(term, 1) or (record.term > term > 0):
             place = f" at {record.url}" if record.url else ""
-            told = f"{self._lease} has term {record.term}: another server leads{place}, or has led"
+            message = (
+                f"{self._lease} has term {record.term}: another server leads{place}, or has led"
+            )
             raise OverError(
-                f"{told}: start this one with --follow{f' {record.url}' if place else ''}"
+                f"{message}: start this one with --follow{f' {record.url}' if place else ''}"
             )
         self._leadership.waits_for = f"another server holds {self._lease}"
         await self._lease.acquire(lambda one: one.term <= max(term, 1))
@@ -365,11 +367,11 @@ class Election:
         def may(record: LeaseRecord) -> bool:
             is_right = record.term <= self._leadership.term and following.is_level
             if not is_right and not self._has_warned:
-                told = (
+                message = (
                     "nobody holds %s, and it is not known whether this server has all that was "
                     "decided: muster promote lets it lead"
                 )
-                _LOG.warning(told, self._lease, extra=_CHANGE)
+                _LOG.warning(message, self._lease, extra=_CHANGE)
                 self._has_warned = True
             return is_right or self._is_promoted
 
@@ -398,8 +400,8 @@ class Election:
                     await following.leads.wait()
         if following.made is None:
             self._is_promoted = False
-            told = (
+            message = (
                 f"{self._lease} is held by {self._lease.seen.holder}, which does not give it back"
             )
-            raise FollowError(told)
+            raise FollowError(message)
         return following.made

@@ -222,12 +222,12 @@ class Followers:
             await self._reached(number)
         if not waiting.cancelled_caught:
             return
-        told = f"no follower has acknowledged batch {number} within {self._timeout_s:g} s"
+        message = f"no follower has acknowledged batch {number} within {self._timeout_s:g} s"
         if self._sync == "available":
             self.is_alone = True
-            _LOG.warning("%s: this server goes on alone", told, extra=_CHANGE)
+            _LOG.warning("%s: this server goes on alone", message, extra=_CHANGE)
             return
-        _LOG.error("%s: calls are held back until one does", told, extra=_CHANGE)
+        _LOG.error("%s: calls are held back until one does", message, extra=_CHANGE)
         self.is_held = True
         self._held.set()
         try:
@@ -318,19 +318,21 @@ class Followers:
             follower.level_at = trio.current_time()
             if self.is_alone:
                 self.is_alone = False
-                told = "follower %s is level: batches are announced when it has them"
-                _LOG.info(told, follower.name, extra=_CHANGE)
+                message = "follower %s is level: batches are announced when it has them"
+                _LOG.info(message, follower.name, extra=_CHANGE)
         self._acknowledged.set()
         self._acknowledged = trio.Event()
 
     # REPLICA-6
-    def differ(self, name: str, told: str) -> None:
+    def differ(self, name: str, difference: str) -> None:
         """Hear that a follower has ended, since it decided otherwise."""
         self.differences += 1
         follower = self._known.get(name)
         if follower is not None:
-            follower.difference = told
-        _LOG.error("follower %s decides otherwise, and has ended: %s", name, told, extra=_CHANGE)
+            follower.difference = difference
+        _LOG.error(
+            "follower %s decides otherwise, and has ended: %s", name, difference, extra=_CHANGE
+        )
 
     # What is told of them
 
@@ -380,13 +382,13 @@ class Followers:
 
     def health(self) -> Mapping[str, object]:
         """Return what ``/healthz`` tells of them."""
-        told: dict[str, object] = {
+        report: dict[str, object] = {
             "followers": sum(one.connections > 0 for one in self._known.values()),
             "differences": self.differences,
         }
         if self._sync is not None:
-            told |= {"sync": self._sync, **self.troubles}
+            report |= {"sync": self._sync, **self.troubles}
         different = next((one for one in self._known.values() if one.difference), None)
         if different is not None:
-            told["difference"] = f"{different.name}: {different.difference}"
-        return told
+            report["difference"] = f"{different.name}: {different.difference}"
+        return report

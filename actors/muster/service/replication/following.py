@@ -231,12 +231,12 @@ class Following:
     def health(self) -> Mapping[str, object]:
         """Return what ``/healthz`` tells of it."""
         behind = self.behind()
-        told: dict[str, object] = {
+        report: dict[str, object] = {
             "connected": self._is_connected,
             "batches_behind": behind.batches,
             "seconds_behind": round(behind.seconds, 3),
         }
-        return told if self._is_connected else {**told, "detail": self._problem}
+        return report if self._is_connected else {**report, "detail": self._problem}
 
     @property
     def is_level(self) -> bool:
@@ -277,8 +277,8 @@ class Following:
                 if isinstance(error, httpx.HTTPStatusError) and (
                     error.response.status_code in _REFUSED
                 ):
-                    told = f"{self._address.url} does not let this server follow it: {error}"
-                    raise FollowError(told) from error
+                    message = f"{self._address.url} does not let this server follow it: {error}"
+                    raise FollowError(message) from error
                 self._note_cut(error)
                 if self._last.digest and not is_other:
                     return
@@ -302,12 +302,14 @@ class Following:
         self._check_format(about)
         own = self._leadership.term
         if about["term"] < own:
-            told = f"{self._address.url} leads with term {about['term']}, and term {own} has begun"
-            raise FollowError(f"{told} here: that server is over")
+            message = (
+                f"{self._address.url} leads with term {about['term']}, and term {own} has begun"
+            )
+            raise FollowError(f"{message} here: that server is over")
         mine = (self._origin_us, self._partition) if self._last.digest else None
         if mine is not None and mine != (about["origin_us"], about["partition"]):
-            told = f"{self._state} has the history of another scheduler than {self._address.url}"
-            raise FollowError(f"{told}: name another directory, or a new one")
+            message = f"{self._state} has the history of another scheduler than {self._address.url}"
+            raise FollowError(f"{message}: name another directory, or a new one")
 
     def _check_format(self, about: Mapping[str, Any]) -> None:
         if about["format"] > FORMAT:
@@ -352,8 +354,8 @@ class Following:
             msg = "the copy of the leader's store ended too early"
             raise CodecError(msg)
         await trio.to_thread.run_sync(self._read_own)
-        told = "%s is a copy of the store of %s, up to batch %d"
-        _LOG.info(told, self._state, self._address.url, self._last.batch, extra=_CHANGE)
+        message = "%s is a copy of the store of %s, up to batch %d"
+        _LOG.info(message, self._state, self._address.url, self._last.batch, extra=_CHANGE)
 
     # Following
 
@@ -391,10 +393,10 @@ class Following:
             self._note_cut(_cut_in(error))
 
     def _note_cut(self, error: Exception) -> None:
-        told = f"{self._address.url}: {_words_of(error)}"
-        if self._is_connected or told != self._problem:
-            _LOG.warning("the leader is not followed: %s", told, extra=_CHANGE)
-        self._is_connected, self._problem = False, told
+        problem = f"{self._address.url}: {_words_of(error)}"
+        if self._is_connected or problem != self._problem:
+            _LOG.warning("the leader is not followed: %s", problem, extra=_CHANGE)
+        self._is_connected, self._problem = False, problem
 
     async def _follow(self, client: Client) -> None:
         """Follow the leader while the connection holds."""
@@ -487,12 +489,12 @@ class Following:
                 await client.call(Follow(batches, requests, self._leadership.term, self._version))
             except StoreError as error:
                 with suppress(httpx.HTTPError), trio.CancelScope(shield=True):
-                    told = {
+                    fields = {
                         "follower": self.name,
                         "batch": self._last.batch,
                         "difference": str(error),
                     }
-                    await leader.post(f"{_PATH}/acknowledged", json=told, timeout=_TELL_S)
+                    await leader.post(f"{_PATH}/acknowledged", json=fields, timeout=_TELL_S)
                 raise
             last = batches[-1]
             self._last = Anchor(last.number, last.at_us, last.last_seq, last.digest)
@@ -505,9 +507,11 @@ class Following:
         sent = self._last.batch
         while not followers.is_over:
             await followers.news(sent)
-            told = _Acknowledgements(self.name, followers, sent)
-            _check_status(await leader.post(f"{_PATH}/acknowledged", content=told, headers=_LINES))
-            sent = told.sent
+            acknowledgements = _Acknowledgements(self.name, followers, sent)
+            _check_status(
+                await leader.post(f"{_PATH}/acknowledged", content=acknowledgements, headers=_LINES)
+            )
+            sent = acknowledgements.sent
 
     def _kept(self, groups: Sequence[BatchGroup]) -> tuple[list[KeptBatch], list[RequestRow]]:
         last, path = self._last, self._state / NAME
@@ -530,8 +534,8 @@ class Following:
         """
         async with self._promoting:
             if self.leads.is_set():
-                told = f"this server leads already, with term {self._leadership.term}"
-                raise FollowError(told)
+                message = f"this server leads already, with term {self._leadership.term}"
+                raise FollowError(message)
             self._scope.cancel()
             await self._stopped.wait()
             term = self._leadership.term + 1
@@ -556,8 +560,8 @@ class Following:
         """
         with suppress(httpx.HTTPError, OSError), trio.move_on_after(_TELL_S):
             async with self._address.open() as client:
-                told = {"term": term, "url": self._leadership.url}
-                await client.post(f"{_PATH}/over", json=told)
+                fields = {"term": term, "url": self._leadership.url}
+                await client.post(f"{_PATH}/over", json=fields)
 
 
 def name_of(state: Path) -> str:
@@ -584,8 +588,8 @@ def _check_status(response: httpx.Response) -> None:
         detail = response.json().get("detail") or response.text[:200]
     except ValueError:
         detail = response.text[:200]
-    told = f"{response.status_code} {detail}"
-    raise httpx.HTTPStatusError(told, request=response.request, response=response)
+    message = f"{response.status_code} {detail}"
+    raise httpx.HTTPStatusError(message, request=response.request, response=response)
 
 
 def _words_of(error: BaseException) -> str:

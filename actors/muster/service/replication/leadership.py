@@ -227,10 +227,10 @@ class Leadership:
 
     def health(self) -> Mapping[str, object]:
         """Return what ``/healthz`` tells."""
-        told: dict[str, object] = {"role": self.role, "term": self.term}
+        report: dict[str, object] = {"role": self.role, "term": self.term}
         if self.following is not None:
-            return {**told, "leader": self._follows, **self.following.health()}
-        return {**told, **self.followers.health()}
+            return {**report, "leader": self._follows, **self.following.health()}
+        return {**report, **self.followers.health()}
 
 
 @final

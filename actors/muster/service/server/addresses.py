@@ -287,8 +287,8 @@ class Hosts:
         written = hosts[0].decode("latin-1")
         host = host_of(written)
         if host is None or not self._is_ours(host[0], server[0]):
-            told = f"Host: {written[:_MAX_SHOWN]!r}: the service does not have this name"
-            return Problem(421, f"{told}; its owner may name it with --host")
+            message = f"Host: {written[:_MAX_SHOWN]!r}: the service does not have this name"
+            return Problem(421, f"{message}; its owner may name it with --host")
         return None
 
     # ACCESS-9
@@ -300,8 +300,8 @@ class Hosts:
         written = origins[0].decode("latin-1")
         if len(origins) == 1 and self._is_same(written, scope):
             return None
-        told = f"Origin: {written[:_MAX_SHOWN]!r}: other web sites may not send requests here"
-        return Problem(403, told)
+        message = f"Origin: {written[:_MAX_SHOWN]!r}: other web sites may not send requests here"
+        return Problem(403, message)
 
     def _is_same(self, origin: str, scope: MutableMapping[str, Any]) -> bool:
         found = _ORIGIN.fullmatch(origin)

@@ -56,7 +56,7 @@ _SPARE_HEAD_S: Final = 2.0
 
 Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
-_TOLD: Final = {
+_REFUSALS: Final = {
     400: "the request is no HTTP/1.1",
     403: "there are no web sockets here",
     408: "the head of the request did not arrive in time",
@@ -316,10 +316,10 @@ class Connection:
             self._usage.refusals.count("head_bytes")
         elif status == 408:
             self._usage.refusals.count("head_s")
-        told = _TOLD.get(status, "refused")
+        words = _REFUSALS.get(status, "refused")
         fields = {"what": "request", "status": status, "address": self.address}
-        _LOG.info("- - %d %s %s", status, told, self.address, extra={"fields": fields})
-        problem = Problem(status, _TOLD.get(status, "the request is refused"))
+        _LOG.info("- - %d %s %s", status, words, self.address, extra={"fields": fields})
+        problem = Problem(status, _REFUSALS.get(status, "the request is refused"))
         body = as_json(problem.as_map())
         head = [
             (b"content-type", PROBLEM_JSON.encode()),

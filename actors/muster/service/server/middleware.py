@@ -135,8 +135,8 @@ class RequestGate:
             return problem
         limits = self.usage.limits
         if _head_bytes(scope) > limits.head_bytes:
-            told = f"the head of the request has more than {limits.head_bytes} bytes"
-            return too_much("head_bytes", limits.head_bytes, 431, told)
+            message = f"the head of the request has more than {limits.head_bytes} bytes"
+            return too_much("head_bytes", limits.head_bytes, 431, message)
         length = _length(scope)
         if length is not None and length > limits.body_bytes:
             return too_long(limits)
@@ -153,19 +153,19 @@ class RequestGate:
         place = leadership.place(
             scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
         )
-        told = f"this server follows {leadership.leader}, which decides"
+        message = f"this server follows {leadership.leader}, which decides"
         if place is None:
-            return Problem(503, f"{told}: ask that one", headers={"Retry-After": "1"})
-        return Problem(307, told, headers={"Location": place})
+            return Problem(503, f"{message}: ask that one", headers={"Retry-After": "1"})
+        return Problem(307, message, headers={"Location": place})
 
     # ACCESS-18
     def _not_now(self, scope: Scope) -> Problem:
         if self._health.is_ready:
-            told = f"there are {self.usage.connections.in_use} connections already"
+            message = f"there are {self.usage.connections.in_use} connections already"
         else:
-            told = self._health.trouble() or self._health.awaited()
+            message = self._health.trouble() or self._health.awaited()
         return Problem(
-            503, f"{told}: come again later", headers={"Retry-After": str(RETRY_AFTER_S)}
+            503, f"{message}: come again later", headers={"Retry-After": str(RETRY_AFTER_S)}
         )
 
 

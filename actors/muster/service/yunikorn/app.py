@@ -657,8 +657,8 @@ async def _nothing_there(request: Request, error: Exception) -> Response:
     """Return the response for a path where there is nothing, or a method that is none there."""
     del request
     assert isinstance(error, HTTPException), f"{error!r} is handled here"
-    told = NOT_THERE if error.status_code == 404 else f"{error.detail}\n"
-    return plain(told, error.status_code, error.headers)
+    text = NOT_THERE if error.status_code == 404 else f"{error.detail}\n"
+    return plain(text, error.status_code, error.headers)
 
 
 def _with_policy(app: ASGIApp) -> ASGIApp:

@@ -330,10 +330,10 @@ def everything(seen: YuniKornState, now_us: int) -> Steps[Made]:
 def stacks() -> str:
     """Return what each thread of the process does now."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    told: list[str] = []
+    lines: list[str] = []
     frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - documented
     for ident, frame in frames.items():
-        told.append(f"thread {names.get(ident, ident)}:\n")
-        told += traceback.format_stack(frame)
-        told.append("\n")
-    return "".join(told)
+        lines.append(f"thread {names.get(ident, ident)}:\n")
+        lines += traceback.format_stack(frame)
+        lines.append("\n")
+    return "".join(lines)
