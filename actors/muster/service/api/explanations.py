@@ -198,17 +198,17 @@ def _name_of(row: AskRow) -> str:
     return f"{row.app.identity.name}/{row.ask.name}"
 
 
-async def _over(asked: ApiRequest, first: str, second: str) -> Mapping[str, object] | None:
+async def _over(request: ApiRequest, first: str, second: str) -> Mapping[str, object] | None:
     """Return what is known if no ask is meant: a pod without one, or an ask that has ended."""
-    pod = PodWithoutAsk.of(asked.service, first, second)
+    pod = PodWithoutAsk.of(request.service, first, second)
     if pod is not None:
         return pod.item()
-    over = await ended_item(asked, first, second)
-    return over or await over_item(asked, first, second)
+    over = await ended_item(request, first, second)
+    return over or await over_item(request, first, second)
 
 
-async def _why(asked: ApiRequest) -> Response:
-    first, second = asked.value("app", str), asked.value("ask", str)
+async def _why(request: ApiRequest) -> Response:
+    first, second = request.value("app", str), request.value("ask", str)
 
     def read(context: ReadContext) -> Steps[tuple[bool, dict[str, Any]] | UnknownItem]:
         rows = yield from _meant(context, first, second)
@@ -219,7 +219,7 @@ async def _why(asked: ApiRequest) -> Response:
         explanation = yield from context.machine.explain_fully(row.app.identity.name, row.ask.name)
         known = {
             **row_of(_OF_ASK, row),
-            "ends_at": in_seconds(row.ends_at_us(asked.service.now_us())),
+            "ends_at": in_seconds(row.ends_at_us(request.service.now_us())),
             "gone_at": in_seconds(row.gone_at_us()),
             "passed": [passed_map(passed) for passed in row.passed()],
             **explanation_map(explanation),
@@ -232,23 +232,23 @@ async def _why(asked: ApiRequest) -> Response:
             if one.name in known or not one.if_any
         }
 
-    found = await read_state(asked.service, read)
+    found = await read_state(request.service, read)
     if isinstance(found.value, UnknownItem):
-        over = await _over(asked, first, second)
+        over = await _over(request, first, second)
         if over is None:
             raise await found.value.problem("ask", f"{first}/{second}")
-        return json_response({**found.heading(asked.service), "item": over})
+        return json_response({**found.heading(request.service), "item": over})
     waits, item = found.value
     app_name, name = item["app"], item["ask"]
-    if waits and asked.value("forecast", bool):
-        foretold = await forecast_start(asked.service, app_name, name)
+    if waits and request.value("forecast", bool):
+        foretold = await forecast_start(request.service, app_name, name)
         later = foretold.held_back_later
         item |= {"foretold": foretold.foretold, "foretold_us": foretold.foretold_us}
         item |= forecast_map(foretold.forecast)
         item["held_back_later"] = None if later is None else reason_map(later)
-    if waits and asked.value("remedies", bool):
-        item |= attrs.asdict(await search_remedies(asked.service, app_name, name), recurse=False)
-    return json_response({**found.heading(asked.service), "item": item})
+    if waits and request.value("remedies", bool):
+        item |= attrs.asdict(await search_remedies(request.service, app_name, name), recurse=False)
+    return json_response({**found.heading(request.service), "item": item})
 
 
 ENDPOINTS: Final = (

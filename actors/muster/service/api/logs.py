@@ -87,14 +87,14 @@ class OutputBody(LongResponse):
 
 
 # LOCAL-10
-async def _logs(asked: ApiRequest) -> Response:
+async def _logs(request: ApiRequest) -> Response:
     written = await written_by(
-        asked.service, asked.value("app", str), asked.value("ask", str), asked.maybe("attempt", int)
+        request.service, request.value("app", str), request.value("ask", str), request.maybe("attempt", int)
     )
-    asked.service.broadcast.check_room()
-    follows = asked.value("follow", bool)
+    request.service.broadcast.check_room()
+    follows = request.value("follow", bool)
     return OutputBody(
-        written, asked.service.broadcast, follows=follows, after=asked.value("after", int)
+        written, request.service.broadcast, follows=follows, after=request.value("after", int)
     )
 
 

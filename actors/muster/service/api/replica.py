@@ -106,8 +106,8 @@ def _leading(service: Service) -> Path:
 
 
 # REPLICA-9
-async def _about(asked: ApiRequest) -> Response:
-    service, leadership = asked.service, asked.service.leadership
+async def _about(request: ApiRequest) -> Response:
+    service, leadership = request.service, request.service.leadership
     directory = _directory(service)
 
     def read() -> dict[str, object]:
@@ -154,8 +154,8 @@ class _CopyStream(LongResponse):
 
 
 # REPLICA-2
-async def _checkpoint(asked: ApiRequest) -> Response:
-    return _CopyStream(asked.service.broadcast, _leading(asked.service))
+async def _checkpoint(request: ApiRequest) -> Response:
+    return _CopyStream(request.service.broadcast, _leading(request.service))
 
 
 # REPLICA-11
@@ -187,9 +187,9 @@ async def _check_place(directory: Path, batch: int, digest: str) -> None:
         raise problem
 
 
-async def _place(asked: ApiRequest) -> Response:
-    directory = _leading(asked.service)
-    batch, digest = asked.value("batch", int), asked.value("digest", str)
+async def _place(request: ApiRequest) -> Response:
+    directory = _leading(request.service)
+    batch, digest = request.value("batch", int), request.value("digest", str)
     await _check_place(directory, batch, digest)
     return json_response({"batch": batch})
 
@@ -259,22 +259,22 @@ class _BatchStream(LongResponse):
             reader.close()
 
 
-async def _batches(asked: ApiRequest) -> Response:
-    service = asked.service
+async def _batches(request: ApiRequest) -> Response:
+    service = request.service
     directory = _leading(service)
-    after = asked.value("after", int)
-    await _check_place(directory, after, asked.value("digest", str))
+    after = request.value("after", int)
+    await _check_place(directory, after, request.value("digest", str))
     reading = service.leadership.followers.reading(
-        asked.value("follower", str)[:200],
-        (asked.maybe("url", str) or "")[:200],
-        (asked.maybe("version", str) or "")[:50],
+        request.value("follower", str)[:200],
+        (request.maybe("url", str) or "")[:200],
+        (request.maybe("version", str) or "")[:50],
         after,
     )
     return _BatchStream(service, directory, after, reading)
 
 
-async def _fields(asked: ApiRequest) -> Mapping[str, Any]:
-    return _fields_of(await body_of(asked.request))
+async def _fields(request: ApiRequest) -> Mapping[str, Any]:
+    return _fields_of(await body_of(request.http))
 
 
 def _fields_of(written: bytes) -> Mapping[str, Any]:
@@ -301,15 +301,15 @@ def _field(fields: Mapping[str, Any], name: str, kind: type[T]) -> T:
 
 
 # REPLICA-6, REPLICA-10
-async def _acknowledged(asked: ApiRequest) -> Response:
-    _leading(asked.service)
-    followers = asked.service.leadership.followers
-    if media_of(asked.request, {JSON, LINES}, JSON) == JSON:
-        _hear(followers, await _fields(asked))
+async def _acknowledged(request: ApiRequest) -> Response:
+    _leading(request.service)
+    followers = request.service.leadership.followers
+    if media_of(request.http, {JSON, LINES}, JSON) == JSON:
+        _hear(followers, await _fields(request))
         return Response(status_code=204)
     left = b""
     with suppress(ClientDisconnect):  # It goes on after what it has, with another connection.
-        async for some in asked.request.stream():
+        async for some in request.http.stream():
             *lines, left = (left + some).split(b"\n")
             for line in lines:
                 _hear(followers, _fields_of(line))
@@ -326,8 +326,8 @@ def _hear(followers: Followers, fields: Mapping[str, Any]) -> None:
 
 
 # REPLICA-12
-async def _promote(asked: ApiRequest) -> Response:
-    service = asked.service
+async def _promote(request: ApiRequest) -> Response:
+    service = request.service
     following = service.following
     if following is None or service.leadership.leader is None:
         term = service.leadership.term
@@ -353,11 +353,11 @@ async def _promote(asked: ApiRequest) -> Response:
 
 
 # REPLICA-14
-async def _over(asked: ApiRequest) -> Response:
-    fields = await _fields(asked)
+async def _over(request: ApiRequest) -> Response:
+    fields = await _fields(request)
     term, url = _number(fields, "term"), _field(fields, "url", str)[:200]
-    is_over = asked.service.leadership.hear(term, url, "the server that was promoted")
-    return json_response({"over": is_over, "term": asked.service.leadership.term})
+    is_over = request.service.leadership.hear(term, url, "the server that was promoted")
+    return json_response({"over": is_over, "term": request.service.leadership.term})
 
 
 _DIGEST: Final = ParameterKind({"type": "string", "pattern": "^[0-9a-f]{64}$"}, str)

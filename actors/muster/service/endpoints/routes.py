@@ -76,13 +76,13 @@ class ApiRequest:
 
     Attributes:
         service: The service.
-        request: The request.
+        http: The request as Starlette has it.
         who: Who sends it.
         values: The values of all parameters of the end point, by name.
     """
 
     service: Service
-    request: Request
+    http: Request
     who: Principal
     values: Mapping[str, Any]
 

@@ -76,13 +76,13 @@ class YuniKornRequest:
     Attributes:
         service: The service.
         streams: The streams of events that are open.
-        request: The request.
+        http: The request as Starlette has it.
         names: The parts of the path that are names, decoded once.
     """
 
     service: Service
     streams: Streams
-    request: Request
+    http: Request
     names: Mapping[str, str]
 
     async def look(self, read: Callable[[YuniKornState], Steps[T]]) -> T:
@@ -129,17 +129,17 @@ def from_state(
         checks: Whether the partition in the path has to be the one that there is.
     """
 
-    async def handler(asked: YuniKornRequest) -> Response:
+    async def handler(request: YuniKornRequest) -> Response:
         def look(seen: YuniKornState) -> Steps[object]:
             yield
-            if checks and "p" in asked.names:
-                protocol.check_partition(seen, asked.names["p"])
-            found = read(asked, seen)
+            if checks and "p" in request.names:
+                protocol.check_partition(seen, request.names["p"])
+            found = read(request, seen)
             if not isinstance(found, Generator):
                 return found
             return (yield from cast("Steps[object]", found))
 
-        return await answer_json(asked.request, await asked.look(look))
+        return await answer_json(request.http, await request.look(look))
 
     return handler
 
@@ -159,10 +159,10 @@ all_users: Final = _only(users_of, checks=False)
 all_groups: Final = _only(groups_of, checks=False)
 health: Final = _only(health_of)
 history_of_apps: Final = from_state(
-    lambda asked, seen: partitions.history(seen, asked.now_us, containers=False)
+    lambda request, seen: partitions.history(seen, request.now_us, containers=False)
 )
 history_of_containers: Final = from_state(
-    lambda asked, seen: partitions.history(seen, asked.now_us, containers=True)
+    lambda request, seen: partitions.history(seen, request.now_us, containers=True)
 )
 
 
@@ -170,10 +170,10 @@ history_of_containers: Final = from_state(
 
 
 @from_state
-def queue(asked: YuniKornRequest, seen: YuniKornState) -> Steps[Made] | Made:
+def queue(request: YuniKornRequest, seen: YuniKornState) -> Steps[Made] | Made:
     """Answer with one queue, and with those below it if that is asked for."""
-    entry = protocol.queue_of(seen, asked.names["q"])
-    if "subtree" in asked.request.query_params:
+    entry = protocol.queue_of(seen, request.names["q"])
+    if "subtree" in request.http.query_params:
         return partitions.subtree(seen, entry)
     return partitions.single(seen, entry)
 
@@ -181,15 +181,15 @@ def queue(asked: YuniKornRequest, seen: YuniKornState) -> Steps[Made] | Made:
 # Applications
 
 
-async def applications_of_queue(asked: YuniKornRequest) -> Response:
+async def applications_of_queue(request: YuniKornRequest) -> Response:
     """Answer with the live applications of a leaf."""
     # REST-9
-    written = asked.names["q"]
+    written = request.names["q"]
     path = _path_first(written)
-    state = asked.names.get("state")
+    state = request.names.get("state")
 
     @from_state
-    def answer_with(asked: YuniKornRequest, seen: YuniKornState) -> Steps[list[Made]]:
+    def answer_with(request: YuniKornRequest, seen: YuniKornState) -> Steps[list[Made]]:
         entry = seen.machine.registry.queues.get(path or protocol.path_of_queue(written))
         if entry is None:
             if "/" in written:
@@ -197,12 +197,12 @@ async def applications_of_queue(asked: YuniKornRequest) -> Response:
             raise YuniKornError(404, "Queue not found")
         if state is not None and state.lower() != _ACTIVE:
             raise YuniKornError(400, f"the state must be {_ACTIVE}, and {state[:100]!r} is not")
-        status = _status(asked) if state is not None else None
+        status = _status(request) if state is not None else None
         leaf = seen.view.queues.get(entry.key)
         apps = list(leaf.apps.values()) if isinstance(leaf, LeafView) else []
         return _applications(seen, apps, status)
 
-    return await answer_with(asked)
+    return await answer_with(request)
 
 
 def _path_first(written: str) -> str | None:
@@ -227,13 +227,13 @@ def _applications(
     return made
 
 
-def _status(asked: YuniKornRequest) -> str | None:
+def _status(request: YuniKornRequest) -> str | None:
     """Return the state of live applications that are wanted; None for all.
 
     Raises:
         Wrong: 400 if there is no such state.
     """
-    written = asked.request.query_params.get("status")
+    written = request.http.query_params.get("status")
     if not written:
         return None
     if written.lower() not in _STATUSES:
@@ -243,25 +243,25 @@ def _status(asked: YuniKornRequest) -> str | None:
 
 
 @from_state
-def applications(asked: YuniKornRequest, seen: YuniKornState) -> Steps[list[Made]] | list[Made]:
+def applications(request: YuniKornRequest, seen: YuniKornState) -> Steps[list[Made]] | list[Made]:
     """Answer with the applications of the partition that are live, completed, or rejected."""
-    state = asked.names["state"].lower()
+    state = request.names["state"].lower()
     if state not in _STATES:
         right = ", ".join(_STATES)
         raise YuniKornError(400, f"the state {state[:100]!r} is none of {right}")
     if state == _ACTIVE:
-        return _applications(seen, list(seen.view.apps.values()), _status(asked))
+        return _applications(seen, list(seen.view.apps.values()), _status(request))
     if state == "completed":
         return [completed(seen, entry) for entry in seen.ledger.completed.values()]
     return []
 
 
 @from_state
-def one_application(asked: YuniKornRequest, seen: YuniKornState) -> Steps[Made]:
+def one_application(request: YuniKornRequest, seen: YuniKornState) -> Steps[Made]:
     """Answer with one live application, of the partition or of a queue."""
-    written = asked.names.get("q")
+    written = request.names.get("q")
     entry = None if written is None else protocol.queue_of(seen, written)
-    key = seen.machine.registry.locate(asked.names["a"])
+    key = seen.machine.registry.locate(request.names["a"])
     app = None if key is None else seen.view.apps.get(key)
     if app is None or (entry is not None and app.identity.leaf != entry.key):
         raise YuniKornError(404, "Application not found")
@@ -269,9 +269,9 @@ def one_application(asked: YuniKornRequest, seen: YuniKornState) -> Steps[Made]:
 
 
 @from_state
-def one_node(asked: YuniKornRequest, seen: YuniKornState) -> Made:
+def one_node(request: YuniKornRequest, seen: YuniKornState) -> Made:
     """Answer with one node."""
-    found = seen.view.nodes.nodes.get(asked.names["n"])
+    found = seen.view.nodes.nodes.get(request.names["n"])
     if found is None:
         raise YuniKornError(404, "Node not found")
     return node_of(seen, found)
@@ -280,45 +280,45 @@ def one_node(asked: YuniKornRequest, seen: YuniKornState) -> Made:
 # Users and groups
 
 
-async def users(asked: YuniKornRequest) -> Response:
+async def users(request: YuniKornRequest) -> Response:
     """Answer with one user."""
-    user = protocol.twice(asked.names["u"])
-    for one in await asked.look(users_of):
+    user = protocol.twice(request.names["u"])
+    for one in await request.look(users_of):
         if one["userName"] == user:
-            return await answer_json(asked.request, one)
+            return await answer_json(request.http, one)
     protocol.check_user(user)
     raise YuniKornError(404, "User not found")
 
 
-async def groups(asked: YuniKornRequest) -> Response:
+async def groups(request: YuniKornRequest) -> Response:
     """Answer with one group."""
-    group = protocol.twice(asked.names["g"])
-    for one in await asked.look(groups_of):
+    group = protocol.twice(request.names["g"])
+    for one in await request.look(groups_of):
         if one["groupName"] == group:
-            return await answer_json(asked.request, one)
+            return await answer_json(request.http, one)
     protocol.check_group(group)
     raise YuniKornError(404, "Group not found")
 
 
-async def metrics(asked: YuniKornRequest) -> Response:
+async def metrics(request: YuniKornRequest) -> Response:
     """Answer with the metrics."""
-    text = await asked.look(metrics_of)
+    text = await request.look(metrics_of)
     media = "text/plain; version=0.0.4; charset=utf-8"
-    return await answer(asked.request, text.encode(), media=media)
+    return await answer(request.http, text.encode(), media=media)
 
 
-async def to_dump(asked: YuniKornRequest) -> Response:
+async def to_dump(request: YuniKornRequest) -> Response:
     """Answer with where the state dump is."""
-    return _moved(asked, "/debug/fullstatedump")
+    return _moved(request, "/debug/fullstatedump")
 
 
-async def to_stack(asked: YuniKornRequest) -> Response:
+async def to_stack(request: YuniKornRequest) -> Response:
     """Answer with where the stacks are."""
-    return _moved(asked, "/debug/stack")
+    return _moved(request, "/debug/stack")
 
 
-def _moved(asked: YuniKornRequest, path: str) -> Response:
-    del asked
+def _moved(request: YuniKornRequest, path: str) -> Response:
+    del request
     return plain("", 301, {"Location": path, "Content-Type": TEXT})
 
 
@@ -327,12 +327,12 @@ MOST: Final = 10_000
 
 
 # REST-16
-async def events(asked: YuniKornRequest) -> Response:
+async def events(request: YuniKornRequest) -> Response:
     """Answer with some of the events."""
-    start, count = _number(asked, "start", 0), _number(asked, "count", MOST)
+    start, count = _number(request, "start", 0), _number(request, "count", MOST)
     if not count:
         raise YuniKornError(400, "count: must be above 0")
-    ledger = asked.service.ledger
+    ledger = request.service.ledger
 
     def read(seen: YuniKornState) -> Steps[None]:
         yield
@@ -340,29 +340,29 @@ async def events(asked: YuniKornRequest) -> Response:
             note_queues(ledger, seen.machine)
         yield from tell_reasons(ledger, seen.machine)
 
-    await asked.look(read)
+    await request.look(read)
     ring = ledger.ring
     found = None
     if ring.lowest <= start <= ring.highest:
         found = ring.since(start, min(count, MOST))
-    return await answer_json(asked.request, batch(ring, found, asked.service.origin_us))
+    return await answer_json(request.http, batch(ring, found, request.service.origin_us))
 
 
-async def event_stream(asked: YuniKornRequest) -> Response:
+async def event_stream(request: YuniKornRequest) -> Response:
     """Answer with the latest events, and each that follows."""
-    service = asked.service
-    count = _number(asked, "count", 0)
-    host = asked.request.headers.get("host", "")
-    return EventLines(asked.streams, service.ledger.ring, service.origin_us, host, count)
+    service = request.service
+    count = _number(request, "count", 0)
+    host = request.http.headers.get("host", "")
+    return EventLines(request.streams, service.ledger.ring, service.origin_us, host, count)
 
 
-def _number(asked: YuniKornRequest, name: str, default: int) -> int:
+def _number(request: YuniKornRequest, name: str, default: int) -> int:
     """Return a number of the query.
 
     Raises:
         Wrong: 400 if it is none.
     """
-    written = asked.request.query_params.get(name)
+    written = request.http.query_params.get(name)
     if written is None:
         return default
     if not (written.isascii() and written.isdecimal()) or len(written) > 20:
@@ -371,26 +371,26 @@ def _number(asked: YuniKornRequest, name: str, default: int) -> int:
 
 
 # REST-22
-async def configuration(asked: YuniKornRequest) -> Response:
+async def configuration(request: YuniKornRequest) -> Response:
     """Answer with the configuration in force: YAML, or JSON if exactly that is accepted."""
-    text = await _text(asked)
-    if asked.request.headers.get("accept") == "application/json":
+    text = await _text(request)
+    if request.http.headers.get("accept") == "application/json":
         return await answer_json(
-            asked.request, await trio.to_thread.run_sync(settings.as_map, text)
+            request.http, await trio.to_thread.run_sync(settings.as_map, text)
         )
     body = await trio.to_thread.run_sync(settings.as_yaml, text)
-    return await answer(asked.request, body.encode(), media=YAML)
+    return await answer(request.http, body.encode(), media=YAML)
 
 
-async def _text(asked: YuniKornRequest) -> str:
+async def _text(request: YuniKornRequest) -> str:
     """Return the text of the configuration in force."""
 
     def read(seen: YuniKornState) -> Steps[Configuration]:
         yield
         return seen.machine.configuration
 
-    config = await asked.look(read)
-    options = asked.service.options
+    config = await request.look(read)
+    options = request.service.options
 
     def find() -> str:
         file = None
@@ -406,10 +406,10 @@ async def _text(asked: YuniKornRequest) -> str:
 
 
 # REST-22
-async def validation(asked: YuniKornRequest) -> Response:
+async def validation(request: YuniKornRequest) -> Response:
     """Answer whether a configuration would be taken; nothing changes."""
-    body = await body_of(asked.request)
-    partition = asked.service.options.partition
+    body = await body_of(request.http)
+    partition = request.service.options.partition
 
     def check() -> Made:
         try:
@@ -425,7 +425,7 @@ async def validation(asked: YuniKornRequest) -> Response:
             "checksumMatch": settings.has_its_checksum(text),
         }
 
-    return await answer_json(asked.request, await trio.to_thread.run_sync(check))
+    return await answer_json(request.http, await trio.to_thread.run_sync(check))
 
 
 def _problem_text(problem: ConfigProblem) -> str:
@@ -435,24 +435,24 @@ def _problem_text(problem: ConfigProblem) -> str:
 
 
 # REST-23
-async def dump(asked: YuniKornRequest) -> Response:
+async def dump(request: YuniKornRequest) -> Response:
     """Answer with everything."""
-    now_us = asked.now_us
+    now_us = request.now_us
 
     def read(seen: YuniKornState) -> Steps[Made]:
         return everything(seen, now_us)
 
-    made = await asked.look(read)
-    text = await _text(asked)
+    made = await request.look(read)
+    text = await _text(request)
     made["logLevel"] = "INFO"
     made["config"] = await trio.to_thread.run_sync(settings.as_map, text)
-    made["eventStreams"] = asked.streams.as_maps()
-    return await answer_json(asked.request, made)
+    made["eventStreams"] = request.streams.as_maps()
+    return await answer_json(request.http, made)
 
 
-async def stack(asked: YuniKornRequest) -> Response:
+async def stack(request: YuniKornRequest) -> Response:
     """Answer with what each thread does."""
-    return await answer(asked.request, stacks().encode(), media=TEXT)
+    return await answer(request.http, stacks().encode(), media=TEXT)
 
 
 _LOG: Final = logging.getLogger("muster.service")
@@ -575,30 +575,30 @@ def _not_there(request: Request, path: str) -> Response:
     return plain(NOT_THERE, 404)
 
 
-async def _answered(asked: YuniKornRequest, handler: Handler) -> Response:
+async def _answered(request: YuniKornRequest, handler: Handler) -> Response:
     """Return the response of an end point, whatever happens."""
-    request = asked.request
+    http = request.http
     try:
-        who = request.scope[WHO] = asked.service.access.who(request)
+        who = http.scope[WHO] = request.service.access.who(http)
         if who.role < Role.READER:
             raise YuniKornError(403, "this needs a token of a reader")
-        return await handler(asked)
+        return await handler(request)
     except YuniKornError as wrong:
         if isinstance(wrong.__cause__, Problem):
-            asked.service.usage.refusals.note(wrong.__cause__)
-        return await answer_wrong(request, wrong)
+            request.service.usage.refusals.note(wrong.__cause__)
+        return await answer_wrong(http, wrong)
     except NoEndpoint:
         return plain(NOT_THERE, 404)
     except Problem as problem:
-        asked.service.usage.refusals.note(problem)
+        request.service.usage.refusals.note(problem)
         refused = YuniKornError(problem.status, problem.detail, headers=problem.headers)
-        return await answer_wrong(request, refused)
+        return await answer_wrong(http, refused)
     except MusterError as error:
-        return await answer_wrong(request, YuniKornError(500, str(error)))
+        return await answer_wrong(http, YuniKornError(500, str(error)))
     except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
         # The client learns nothing of the inside; the log has all of it.
-        _LOG.exception("%s %s", request.method, request.url.path)
-        return await answer_wrong(request, YuniKornError(500, "the service has a bug here"))
+        _LOG.exception("%s %s", http.method, http.url.path)
+        return await answer_wrong(http, YuniKornError(500, "the service has a bug here"))
 
 
 # The style sheet of the UI is switched on by an inline event handler.
