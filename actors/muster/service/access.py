@@ -100,7 +100,7 @@ class Access(Protocol):
         """Return whose token this is, or None."""
         ...
 
-    def still(self, who: Principal, /) -> bool:
+    def is_valid(self, who: Principal, /) -> bool:
         """Return whether somebody who was known before still is, in the same role."""
         ...
 
@@ -123,7 +123,7 @@ class OpenAccess:
         """Return everybody, whatever the token."""
         return EVERYBODY
 
-    def still(self, who: Principal, /) -> bool:
+    def is_valid(self, who: Principal, /) -> bool:
         """Return True, as nobody ever loses access."""
         return True
 

@@ -75,7 +75,7 @@ class TokenAccess:
         return self._tokens.holder(token.encode())
 
     # ACCESS-4
-    def still(self, who: Principal, /) -> bool:
+    def is_valid(self, who: Principal, /) -> bool:
         """Return whether somebody has a token as before."""
         return any(one.who == who for one in self._tokens.tokens)
 
@@ -131,7 +131,7 @@ class Sessions:
         if session is None:
             return None
         now_s = trio.current_time()
-        if now_s - session.used_s > _IDLE_S or not access.still(session.who):
+        if now_s - session.used_s > _IDLE_S or not access.is_valid(session.who):
             del self._by_key[key]
             return None
         session.used_s = now_s

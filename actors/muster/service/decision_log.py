@@ -273,7 +273,7 @@ _AT_ONCE: Final = 2_000
 
 
 @final
-class Gone(Exception):  # noqa: N818 - not an error of Muster: a client hears of it as a problem
+class DecisionsRemovedError(Exception):
     """Decisions that are wanted are not kept any more.
 
     Args:
@@ -321,7 +321,7 @@ class StoredDecisions:
             A block in which the next one is; None if there is none up to that batch.
 
         Raises:
-            Gone: If some of them are not kept any more.
+            DecisionsRemovedError: If some of them are not kept any more.
             StoreError: If the store cannot be read.
         """
         while self._read and self._read[0].last <= seq:
@@ -355,7 +355,7 @@ class StoredDecisions:
         reader = self._opened()
         before = reader.batch_before_seq(seq + 1)
         if reader.meta.anchor.seq > seq:
-            raise Gone(reader.meta.anchor.seq + 1)
+            raise DecisionsRemovedError(reader.meta.anchor.seq + 1)
         found: list[DecisionBlock] = []
         try:
             for batch in reader.batches(before, until_batch, verify=False):
@@ -364,7 +364,7 @@ class StoredDecisions:
                     break
         except StoreError:
             if self._first() > seq + 1:  # They were removed since.
-                raise Gone(reader.meta.anchor.seq + 1) from None
+                raise DecisionsRemovedError(reader.meta.anchor.seq + 1) from None
             raise
         for block in found:
             _ = block.lines  # encoded here, not in the service's loop
@@ -379,7 +379,7 @@ def _after(batch: KeptBatch, seq: int) -> Iterator[DecisionBlock]:
 
 
 @final
-class Lagged(Exception):  # noqa: N818 - a client hears of it as an event of its stream
+class LaggingError(Exception):
     """A stream has read so slowly that what follows is not in memory any more."""
 
 
@@ -428,8 +428,8 @@ class Cursor:
         The caller sets :attr:`position` to what it has passed of it.
 
         Raises:
-            Gone: If the next decision is not kept any more.
-            Lagged: If it is not in memory any more, and this cursor lags.
+            DecisionsRemovedError: If the next decision is not kept any more.
+            LaggingError: If it is not in memory any more, and this cursor lags.
             StoreError: If the store cannot be read.
         """
         if self.is_at_end:
@@ -440,9 +440,9 @@ class Cursor:
             await trio.lowlevel.checkpoint()  # To encode a block takes a moment.
             return found
         if self._is_live and self._lags:
-            raise Lagged
+            raise LaggingError
         if self._history is None:
-            raise Gone(self._tail.first)
+            raise DecisionsRemovedError(self._tail.first)
         return await self._history.after(self.position, self._tail.batch)
 
 
@@ -478,14 +478,14 @@ class SubjectDecisions:
         self._by_subject: OrderedDict[tuple[str, ...], _SubjectEntry] = OrderedDict()
 
     async def about(
-        self, tail: DecisionTail, subject: tuple[str, ...], is_meant: Test
+        self, tail: DecisionTail, subject: tuple[str, ...], matches: Test
     ) -> tuple[list[Announced], int]:
         """Return the latest decisions in memory about a thing, and where they begin.
 
         Args:
             tail: The latest decisions.
             subject: The thing; what it is comes first.
-            is_meant: Tells whether a decision is about it.
+            matches: Tells whether a decision is about it.
 
         Returns:
             The decisions, oldest first, :data:`MOST_OF_SUBJECT` at most; and the number of the first decision
@@ -499,7 +499,7 @@ class SubjectDecisions:
         self._by_subject.move_to_end(subject)
         while (block := tail.after(finding.position)) is not None:
             begin = finding.position + 1 - block.first
-            finding.found.extend(filter(is_meant, block.announced[begin:]))
+            finding.found.extend(filter(matches, block.announced[begin:]))
             finding.position = block.last
             await trio.lowlevel.checkpoint()
         found = list(finding.found)

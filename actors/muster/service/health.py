@@ -49,7 +49,7 @@ class Health:
         """Note that the scheduler is asked for a sign of life."""
         self._asked_at = trio.current_time()
 
-    def answered(self, batch: int) -> None:
+    def note_answer(self, batch: int) -> None:
         """Note that the scheduler has answered.
 
         Args:
@@ -58,7 +58,7 @@ class Health:
         self._asked_at = None
         self.batch = batch
 
-    def failed(self, why: str) -> None:
+    def note_failure(self, why: str) -> None:
         """Note that the scheduler has ended by an error."""
         self._failure = why
 

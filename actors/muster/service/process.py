@@ -149,7 +149,7 @@ async def run_heartbeat(service: Service) -> None:
         while True:
             service.health.note_probe()
             await service.scheduler.settle()
-            service.health.answered(service.ledger.batch)
+            service.health.note_answer(service.ledger.batch)
             collect_new()
             await trio.sleep(_EVERY_S)
 

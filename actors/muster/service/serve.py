@@ -434,7 +434,7 @@ class _ServiceRun:
         if self._config is not None and self._config == await service.look(configuration_of):
             await trio.to_thread.run_sync(service.config_file.note, self._config)
         keep_loaded()
-        self.health.answered(service.ledger.batch)
+        self.health.note_answer(service.ledger.batch)
         self.health.is_open = True
         following = self._following
         if following is None:
@@ -486,7 +486,7 @@ class _ServiceRun:
     # ACCESS-21
     async def fail(self, error: Exception) -> None:
         """Tell whoever waits that the scheduler has ended by an error."""
-        self.health.failed(str(error))
+        self.health.note_failure(str(error))
         self.health.is_ready = False
         self.health.is_ending = True
         self.broadcast.tail.close()

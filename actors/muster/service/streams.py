@@ -16,7 +16,13 @@ import trio
 from starlette.responses import Response
 from typing_extensions import override
 
-from muster.service.decision_log import Cursor, DecisionTail, Gone, Lagged, StoredDecisions
+from muster.service.decision_log import (
+    Cursor,
+    DecisionsRemovedError,
+    DecisionTail,
+    LaggingError,
+    StoredDecisions,
+)
 from muster.service.limits import Slots
 from muster.service.payloads import Problem
 
@@ -111,7 +117,7 @@ class Broadcast:
         if after + 1 < self.tail.first:
             first = await self.first()
             if after + 1 < first:
-                raise gone_problem(Gone(first))
+                raise gone_problem(DecisionsRemovedError(first))
 
     # STREAM-7
     def check_room(self) -> None:
@@ -135,7 +141,7 @@ class Broadcast:
             yield
 
 
-def gone_problem(error: Gone) -> Problem:
+def gone_problem(error: DecisionsRemovedError) -> Problem:
     """Return the problem of decisions that are not kept any more."""
     return Problem(410, f"after: {error}", first=error.first)
 
@@ -273,10 +279,10 @@ class EventStream(LongResponse):
         while not self._is_complete():
             try:
                 part = await self._gather()
-            except Lagged:
+            except LaggingError:
                 self._broadcast.lagged += 1
                 return self._farewell("lagged", self._tail.first)
-            except Gone as error:
+            except DecisionsRemovedError as error:
                 return self._farewell("gone", error.first)
             if part:
                 await self._push(send, part)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from muster._runtime.observers import Filter, path_of
 from muster.service.access import Role
-from muster.service.decision_log import Cursor, Gone
+from muster.service.decision_log import Cursor, DecisionsRemovedError
 from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint
 from muster.service.endpoints.schemas import (
     TEXT_KIND,
@@ -59,7 +59,7 @@ async def read_page(cursor: Cursor, wanted: Filter | None, end: int, limit: int)
         limit: How many decisions there are on it at most.
 
     Raises:
-        Gone: If decisions are not kept any more.
+        DecisionsRemovedError: If decisions are not kept any more.
         StoreError: If the store cannot be read.
     """
     lines: list[bytes] = []
@@ -139,7 +139,7 @@ async def _page(
     try:
         with broadcast.cursor(after, lags=False) as cursor:
             page = await read_page(cursor, wanted, end, limit)
-    except Gone as error:
+    except DecisionsRemovedError as error:
         raise gone_problem(error) from None
     headers = {"Muster-Last-Seq": str(page.position)}
     if not page.is_last:

@@ -38,7 +38,7 @@ from muster.service.endpoints.schemas import (
     record,
 )
 from muster.service.input.dry_runs import try_events
-from muster.service.input.events import JSON, LINES, MEDIA, MSGPACK, made_events, raw_events
+from muster.service.input.events import JSON, LINES, MEDIA, MSGPACK, convert_events, raw_events
 from muster.service.input.permissions import guard_of, user_of
 from muster.service.input.submission import SubmissionResult, results_of, submit
 from muster.service.payloads import Problem, as_json, body_of, media_of
@@ -94,14 +94,14 @@ async def _submit(request: ApiRequest) -> Response:
     read = _events_of(request, media, body)
     made = await request.service.client.pace.take(read) if len(body) > _SMALL else all_at_once(read)
     if request.value("dry_run", bool):
-        return await _tried(request, made)
+        return await _dry_run(request, made)
     # INPUT-33
     content = (media.encode(), body, *((b"atomic",) if _is_atomic(request) else ()))
-    outcome, headers = await _outcome(request, made, content)
+    outcome, headers = await _submit_once(request, made, content)
     results = await _results(request, made, outcome.errors)
     if _is_atomic(request):
         _check(results, headers)
-    return _answered(request, outcome, results, headers)
+    return _response(request, outcome, results, headers)
 
 
 def _is_atomic(request: ApiRequest) -> bool:
@@ -123,7 +123,7 @@ def _check(results: Sequence[Mapping[str, object]], headers: Mapping[str, str]) 
 
 def _events_of(request: ApiRequest, media: str, body: bytes) -> Steps[list[Event | str]]:
     raws = yield from raw_events(body, media, request.service.usage)
-    return (yield from made_events(raws, request.who, request.service.origin_us))
+    return (yield from convert_events(raws, request.who, request.service.origin_us))
 
 
 async def _results(
@@ -138,7 +138,7 @@ async def _results(
     )
 
 
-async def _tried(request: ApiRequest, made: Sequence[Event | str]) -> Response:
+async def _dry_run(request: ApiRequest, made: Sequence[Event | str]) -> Response:
     """Return what events would lead to; nothing changes, and no key is kept."""
     service = request.service
     events = [one for one in made if not isinstance(one, str)]
@@ -152,14 +152,14 @@ async def _tried(request: ApiRequest, made: Sequence[Event | str]) -> Response:
 
 
 # INPUT-6, INPUT-7
-async def _outcome(
+async def _submit_once(
     request: ApiRequest, made: Sequence[Event | str], content: Sequence[bytes]
 ) -> tuple[SubmissionResult, dict[str, str]]:
     """Let events in, unless they were let in before; return what became of them, and headers."""
     service = request.service
     key = request.maybe("Idempotency-Key", str)
     if key is None:
-        return await _let_in(request, made, None), {}
+        return await _admit(request, made, None), {}
     request_key = RequestKey(user_of(request.who), key, sha256(b"\0".join(content)).digest())
     repeats = service.intake.repeats
 
@@ -168,7 +168,7 @@ async def _outcome(
             outcome = await repeats.outcome_of(request_key, service.now_us())
             if outcome is not None:
                 return outcome, {"Idempotency-Replayed": "true"}
-            outcome = await _let_in(request, made, request_key)
+            outcome = await _admit(request, made, request_key)
             repeats.keep(request_key, service.now_us(), outcome)
             return outcome, {}
 
@@ -176,7 +176,7 @@ async def _outcome(
     return await service.leadership.followers.unless_held(carry_out)
 
 
-async def _let_in(
+async def _admit(
     request: ApiRequest, made: Sequence[Event | str], key: RequestKey | None
 ) -> SubmissionResult:
     """Let events in; of an atomic request all or none."""
@@ -190,7 +190,7 @@ async def _let_in(
     return await submit(service, made, guard=guard, request=key, is_atomic=is_atomic)
 
 
-def _answered(
+def _response(
     request: ApiRequest,
     outcome: SubmissionResult,
     results: list[dict[str, object]],
@@ -261,13 +261,15 @@ EVENT_ENDPOINTS: Final = (
 
 async def _renew(request: ApiRequest) -> Response:
     name = request.value("name", str)
-    lease_us = request.service.intake.leases.renew(name) or await _look_again(request, name)
+    lease_us = request.service.intake.leases.renew(name) or await _renew_when_announced(
+        request, name
+    )
     until = iso_date(WallClock.now_us() + lease_us, "milliseconds")
     return json_response({"node": name, "lease": lease_us / 1e6, "until": until})
 
 
 # INPUT-17
-async def _look_again(request: ApiRequest, name: str) -> int:
+async def _renew_when_announced(request: ApiRequest, name: str) -> int:
     """Renew a lease between two batches, when everybody has heard of the nodes that there are.
 
     Raises:

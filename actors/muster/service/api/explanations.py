@@ -12,7 +12,7 @@ from muster.explain import AT_ONCE
 from muster.explain._output import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access import Role
 from muster.service.api.lists import UnknownItem, app_of, ended_item, single_answer, unknown_ask
-from muster.service.api.pods import WITHOUT_ASK, PodWithoutAsk, asks_of_pod, over_item
+from muster.service.api.pods import WITHOUT_ASK, PodWithoutAsk, asks_of_pod, ended_pod_item
 from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint, json_response
 from muster.service.endpoints.schemas import (
     AMOUNTS,
@@ -182,7 +182,7 @@ _OF_ASK: Final = ASKS.picked(
 
 
 # POD-6, POD-7
-def _meant(context: ReadContext, first: str, second: str) -> Steps[list[AskRow]]:
+def _matching_asks(context: ReadContext, first: str, second: str) -> Steps[list[AskRow]]:
     """Return the asks that ``first/second`` may mean: an ask of an application, or of a pod."""
     yield
     app = app_of(context, first)
@@ -198,20 +198,22 @@ def _name_of(row: AskRow) -> str:
     return f"{row.app.identity.name}/{row.ask.name}"
 
 
-async def _over(request: ApiRequest, first: str, second: str) -> Mapping[str, object] | None:
+async def _item_without_ask(
+    request: ApiRequest, first: str, second: str
+) -> Mapping[str, object] | None:
     """Return what is known if no ask is meant: a pod without one, or an ask that has ended."""
     pod = PodWithoutAsk.of(request.service, first, second)
     if pod is not None:
         return pod.item()
     over = await ended_item(request, first, second)
-    return over or await over_item(request, first, second)
+    return over or await ended_pod_item(request, first, second)
 
 
 async def _why(request: ApiRequest) -> Response:
     first, second = request.value("app", str), request.value("ask", str)
 
     def read(context: ReadContext) -> Steps[tuple[bool, dict[str, Any]] | UnknownItem]:
-        rows = yield from _meant(context, first, second)
+        rows = yield from _matching_asks(context, first, second)
         if not rows:
             return unknown_ask(context, first, second)
         row = rows[0]
@@ -234,7 +236,7 @@ async def _why(request: ApiRequest) -> Response:
 
     found = await read_state(request.service, read)
     if isinstance(found.value, UnknownItem):
-        over = await _over(request, first, second)
+        over = await _item_without_ask(request, first, second)
         if over is None:
             raise await found.value.problem("ask", f"{first}/{second}")
         return json_response({**found.heading(request.service), "item": over})

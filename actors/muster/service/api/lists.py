@@ -295,7 +295,7 @@ def queue_of(request: ApiRequest) -> str | None:
     return None if written is None else path_of(written)
 
 
-def words_of(request: ApiRequest, name: str) -> frozenset[str] | None:
+def values_of(request: ApiRequest, name: str) -> frozenset[str] | None:
     """Return the values of a parameter that takes several, or None."""
     found = parts_of(request, name)
     return None if found is None else frozenset(found)
@@ -433,7 +433,7 @@ async def answer_ended(request: ApiRequest, pod: PodFilter | None) -> Response:
     Raises:
         Problem: 400 if something is asked for that they do not have.
     """
-    if words_of(request, "state") != frozenset({PLACE}):
+    if values_of(request, "state") != frozenset({PLACE}):
         message = "state: 'ended' stands alone: those that have ended are another list"
         raise Problem(400, message, parameter="state")
     for name in _NOT_OF_ENDED:
@@ -504,7 +504,7 @@ _USER: Final = query("user", SOME_TEXT, "Those of this user.")
 
 
 async def _apps(request: ApiRequest) -> Response:
-    wanted = AppFilter(words_of(request, "state"), queue_of(request), request.maybe("user", str))
+    wanted = AppFilter(values_of(request, "state"), queue_of(request), request.maybe("user", str))
 
     def select(context: ReadContext, most: int) -> Steps[Sequence[ViewApp]]:
         return (yield from select_apps(context, wanted, place_behind(request, int), most))
@@ -549,7 +549,7 @@ async def answer_asks(
     Raises:
         Problem: 400 if parameters do not go together.
     """
-    places, codes = words_of(request, "state"), words_of(request, "reason")
+    places, codes = values_of(request, "state"), values_of(request, "reason")
     if places is not None and PLACE in places:
         return await answer_ended(request, pod)
     check_not_ended(request)

@@ -89,7 +89,10 @@ class OutputBody(LongResponse):
 # LOCAL-10
 async def _logs(request: ApiRequest) -> Response:
     written = await written_by(
-        request.service, request.value("app", str), request.value("ask", str), request.maybe("attempt", int)
+        request.service,
+        request.value("app", str),
+        request.value("ask", str),
+        request.maybe("attempt", int),
     )
     request.service.broadcast.check_room()
     follows = request.value("follow", bool)

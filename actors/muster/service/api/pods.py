@@ -170,7 +170,7 @@ async def _pods(request: ApiRequest) -> Response:
 
 
 # POD-31
-async def _without_ask(request: ApiRequest) -> Response:
+async def _list_without_ask(request: ApiRequest) -> Response:
     namespace, behind = request.maybe("namespace", str), parts_of(request, "after") or ("", "")
 
     def select(_: ReadContext, most: int) -> Steps[Sequence[PodWithoutAsk]]:
@@ -184,7 +184,9 @@ async def _without_ask(request: ApiRequest) -> Response:
 
 
 # POD-5, POD-10
-async def over_item(request: ApiRequest, namespace: str, name: str) -> Mapping[str, object] | None:
+async def ended_pod_item(
+    request: ApiRequest, namespace: str, name: str
+) -> Mapping[str, object] | None:
     """Return the last ask that stood for a pod as a single item, or None."""
     return item_of_life(request, await ended_pod(request.service, PodFilter(namespace, name)))
 
@@ -198,7 +200,7 @@ async def _pod(request: ApiRequest) -> Response:
         return row_of(columns, rows[0]) if rows else None
 
     found = await read_state(request.service, read)
-    item = found.value or await over_item(request, namespace, name)
+    item = found.value or await ended_pod_item(request, namespace, name)
     if item is None:
         pod = PodWithoutAsk.of(request.service, namespace, name)
         raise not_found(
@@ -222,7 +224,7 @@ ENDPOINTS: Final = (
     list_endpoint(
         f"/api/v1/{_WITHOUT}",
         "Pods of Kubernetes that wait for Muster and have no ask, by namespace and name.",
-        _without_ask,
+        _list_without_ask,
         WITHOUT_ASK,
         query("namespace", TEXT_KIND, "Those of this namespace."),
         behind_cursor(_WITHOUT, str, str),

@@ -91,7 +91,7 @@ def _directory(service: Service) -> Path:
     return service.options.state
 
 
-def _leading(service: Service) -> Path:
+def _leader_directory(service: Service) -> Path:
     """Return the state directory of a server that leads.
 
     Raises:
@@ -155,7 +155,7 @@ class _CopyStream(LongResponse):
 
 # REPLICA-2
 async def _checkpoint(request: ApiRequest) -> Response:
-    return _CopyStream(request.service.broadcast, _leading(request.service))
+    return _CopyStream(request.service.broadcast, _leader_directory(request.service))
 
 
 # REPLICA-11
@@ -188,7 +188,7 @@ async def _check_place(directory: Path, batch: int, digest: str) -> None:
 
 
 async def _place(request: ApiRequest) -> Response:
-    directory = _leading(request.service)
+    directory = _leader_directory(request.service)
     batch, digest = request.value("batch", int), request.value("digest", str)
     await _check_place(directory, batch, digest)
     return json_response({"batch": batch})
@@ -261,7 +261,7 @@ class _BatchStream(LongResponse):
 
 async def _batches(request: ApiRequest) -> Response:
     service = request.service
-    directory = _leading(service)
+    directory = _leader_directory(service)
     after = request.value("after", int)
     await _check_place(directory, after, request.value("digest", str))
     reading = service.leadership.followers.reading(
@@ -302,23 +302,23 @@ def _field(fields: Mapping[str, Any], name: str, kind: type[T]) -> T:
 
 # REPLICA-6, REPLICA-10
 async def _acknowledged(request: ApiRequest) -> Response:
-    _leading(request.service)
+    _leader_directory(request.service)
     followers = request.service.leadership.followers
     if media_of(request.http, {JSON, LINES}, JSON) == JSON:
-        _hear(followers, await _fields(request))
+        _note_acknowledgement(followers, await _fields(request))
         return Response(status_code=204)
     left = b""
     with suppress(ClientDisconnect):  # It goes on after what it has, with another connection.
         async for some in request.http.stream():
             *lines, left = (left + some).split(b"\n")
             for line in lines:
-                _hear(followers, _fields_of(line))
+                _note_acknowledgement(followers, _fields_of(line))
     if left:
-        _hear(followers, _fields_of(left))
+        _note_acknowledgement(followers, _fields_of(left))
     return Response(status_code=204)
 
 
-def _hear(followers: Followers, fields: Mapping[str, Any]) -> None:
+def _note_acknowledgement(followers: Followers, fields: Mapping[str, Any]) -> None:
     name, batch = _field(fields, "follower", str), _number(fields, "batch")
     followers.acknowledge(name, batch)
     if "difference" in fields:

@@ -219,7 +219,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
             raise NoClusterError(self.unreachable(error)) from None
 
     async def _connect_again(self) -> None:
-        for rest_s in _rests():
+        for rest_s in _retry_delays():
             try:
                 await self._stay(trio.TASK_STATUS_IGNORED)
             except (MusterError, OSError, ImportError) as error:
@@ -236,7 +236,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
             task_status.started()
             await trio.sleep_forever()
 
-    async def _reach(self) -> C:
+    async def _wait_for_cluster(self) -> C:
         """Wait until there is a connection, and return it.
 
         Raises:
@@ -290,7 +290,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
     # RAY-8, SLURM-8
     async def _follow(self, host: BackendHost) -> None:
         with suppress(ClosedSchedulerError):
-            cluster = await self._awaited(host)
+            cluster = await self._connected_cluster(host)
             if host.leadership.term:
                 await self.lead(cluster, host)
             self._leads.set()
@@ -300,7 +300,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
             await cluster.follow(host.scheduler)
 
     # RAY-6, SLURM-6
-    async def _awaited(self, host: BackendHost) -> C:
+    async def _connected_cluster(self, host: BackendHost) -> C:
         """Wait until there is a connection; nodes that are not there for long are removed."""
         with trio.move_on_after(self.options.patience_s):
             await self._connected.wait()
@@ -345,9 +345,11 @@ class ClusterBackend(ABC, Generic[Own, C]):
         if not self._is_clear.is_set():
             message = f"{self.options.system} has not answered yet"
             raise self.lost(str(self.health().get("detail", message)))
-        cluster = await self._reach()
+        cluster = await self._wait_for_cluster()
         try:
-            await self._with(cluster).run(allocation, self._noting(allocation, started))
+            await self._resuming_binder(cluster).run(
+                allocation, self._start_noter(allocation, started)
+            )
         except MusterError as error:
             failure = self.failure(error, allocation)
             if failure is error:
@@ -364,11 +366,13 @@ class ClusterBackend(ABC, Generic[Own, C]):
         if allocation.work is None or allocation.work.command is None:
             await hold_allocation(started)
             return
-        cluster = await self._reach()
+        cluster = await self._wait_for_cluster()
         await self._leads.wait()  # soon: the scheduler has begun, and so the nodes are followed
-        await self._with(cluster).resume(allocation, self._noting(allocation, started))
+        await self._resuming_binder(cluster).resume(
+            allocation, self._start_noter(allocation, started)
+        )
 
-    def _with(self, cluster: C) -> ResumingBinder:
+    def _resuming_binder(self, cluster: C) -> ResumingBinder:
         if self._binder is None:
             self._binder = self.binder_of(cluster)
         return self._binder
@@ -387,7 +391,9 @@ class ClusterBackend(ABC, Generic[Own, C]):
             stderr=output,
         )
 
-    def _noting(self, allocation: Allocation, started: Callable[[], None]) -> Callable[[], None]:
+    def _start_noter(
+        self, allocation: Allocation, started: Callable[[], None]
+    ) -> Callable[[], None]:
         """Return what says that a command has started, and notes where."""
 
         def call() -> None:
@@ -428,7 +434,9 @@ class ClusterBackend(ABC, Generic[Own, C]):
             known = host.ledger.ask(app, ask)
             may_start = host.ledger.may_start(app, ask)
             waits = known is not None and known.bound_us is None and may_start
-            message = self._where(app, ask, host.ledger.failure(app, ask), may_start=may_start)
+            message = self._output_place(
+                app, ask, host.ledger.failure(app, ask), may_start=may_start
+            )
             raise NoOutputError(message, may_start=waits)
 
         async def is_over() -> bool:
@@ -437,7 +445,9 @@ class ClusterBackend(ABC, Generic[Own, C]):
 
         return StartOutput(file, 1, is_over)
 
-    def _where(self, app: str, ask: str, failure: StartFailure | None, *, may_start: bool) -> str:
+    def _output_place(
+        self, app: str, ask: str, failure: StartFailure | None, *, may_start: bool
+    ) -> str:
         """Return in words where the output of the command of an ask is, or why there is none.
 
         Args:
@@ -470,7 +480,7 @@ def bound_numbers(machine: CoordinatorMachine) -> Steps[set[int]]:
     return bound
 
 
-def _rests() -> Iterator[float]:
+def _retry_delays() -> Iterator[float]:
     rest_s = 1.0
     while True:
         yield rest_s

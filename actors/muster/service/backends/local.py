@@ -258,7 +258,7 @@ class LocalBackend:
         Raises:
             NoOutputError: If there is none.
         """
-        came_us = _came_us(host, app, ask)
+        came_us = _arrival_us(host, app, ask)
 
         def look() -> tuple[list[Attempt], Sequence[Attempt]]:
             attempts = self._binder.logs.attempts(app, ask)
@@ -299,7 +299,7 @@ def _stocks(node: Node | None) -> Mapping[str, DeviceStock]:
 
 
 # PAGE-86
-def _came_us(host: BackendHost, app: str, ask: str) -> int | None:
+def _arrival_us(host: BackendHost, app: str, ask: str) -> int | None:
     """Return when an ask came, or else its application, in microseconds since 1970, or None."""
     ledger = host.ledger
     known = ledger.ask(app, ask) or ledger.app(app) or ledger.completed.get(app)

@@ -340,7 +340,7 @@ class ConfigFile:
                 self._checksum, self._read_us = found["checksum"], found["read_us"]
 
     # ACCESS-40
-    def compared(self, kept: Configuration, read: Configuration) -> ConfigPrecedence:
+    def precedence(self, kept: Configuration, read: Configuration) -> ConfigPrecedence:
         """Return which configuration holds.
 
         Args:
@@ -371,7 +371,7 @@ class ConfigFile:
         Returns:
             Whether the file comes in, and in words what becomes of it.
         """
-        holds = self.compared(kept, read)
+        holds = self.precedence(kept, read)
         changed = "" if holds is ConfigPrecedence.SAME else names_of_changes(kept, read)
         applied = f"the configuration applied{_at(applied_us)}"
         match holds:

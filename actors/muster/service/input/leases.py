@@ -73,7 +73,7 @@ class Leases:
             events: Its events.
             announced: Its decisions.
         """
-        found = yield from self._of_nodes(events)
+        found = yield from self._lease_events(events)
         if not found:
             return
         refused = yield from _refused(announced)
@@ -83,7 +83,7 @@ class Leases:
         if self._is_running:
             self._changed.set()
 
-    def _of_nodes(self, events: Sequence[Event]) -> Steps[list[tuple[int, Event]]]:
+    def _lease_events(self, events: Sequence[Event]) -> Steps[list[tuple[int, Event]]]:
         """Return the events that may begin or end a lease, with their numbers."""
         found: list[tuple[int, Event]] = []
         for number, event in enumerate(events):

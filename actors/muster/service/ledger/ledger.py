@@ -149,7 +149,7 @@ class Ledger:
             yield
             for event in events_piece:
                 if refused and place in refused:
-                    inputs.refused(event)
+                    inputs.count_refused(event)
                 elif not inputs.take_small(event, at_us):
                     yield from inputs.take(event, at_us)
                 place += 1
@@ -173,7 +173,7 @@ class Ledger:
         self.book.history.pass_until(at_us)
         self.book.accounts.pass_until(at_us, self.book.apps.values())
 
-    async def needs_look(self) -> None:
+    async def wait_until_stale(self) -> None:
         """Wait until the ledger has to be compared with the state."""
         if not (self.book.is_stale or self.book.queues_changed):
             self._wanted = trio.Event()
@@ -243,7 +243,7 @@ def _items(book: LedgerState, heard: tuple[int, int, int]) -> Iterator[list[obje
     for name, samples in (("minutes", series.minutes), ("hours", series.hours)):
         for some in in_pieces(samples, _SAMPLES):
             yield [name, [list(sample) for sample in some]]
-    yield ["refused", [list(attrs.astuple(one)) for one in book.refused]]
+    yield ["refused", [list(attrs.astuple(one)) for one in book.count_refused]]
     for failures in in_pieces(book.failures.items(), _ROWS):
         yield ["failures", [[*name, one.node, one.message] for name, one in failures]]
     for lives in in_pieces(book.lives.kept, _ROWS):
@@ -322,11 +322,11 @@ def _load(book: LedgerState, parts: Sequence[bytes]) -> Steps[tuple[int, int, in
             yield
             item = _listed(unpack(packed))
             if is_first:
-                heard = _head(book, item)
+                heard = _load_head(book, item)
                 is_first = False
                 continue
             try:
-                _take(book, item)
+                _load_item(book, item)
             except _UNREADABLE as error:
                 msg = f"an entry of the ledger cannot be read: {error}"
                 raise ValueError(msg) from error
@@ -344,7 +344,7 @@ def _is_list(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-def _head(book: LedgerState, item: list[Any]) -> tuple[int, int, int]:
+def _load_head(book: LedgerState, item: list[Any]) -> tuple[int, int, int]:
     version = item[0] if item else None
     if version != _VERSION:
         msg = f"they were written in version {version}, and this is version {_VERSION}"
@@ -355,41 +355,41 @@ def _head(book: LedgerState, item: list[Any]) -> tuple[int, int, int]:
     return batch, at_us, seq
 
 
-def _take(book: LedgerState, item: list[Any]) -> None:
+def _load_item(book: LedgerState, item: list[Any]) -> None:
     """Take what an item says."""
     match item:
         case ["asks", event, namespace, rows]:
-            _take_asks(book, event, namespace, rows)
+            _load_asks(book, event, namespace, rows)
         case ["app", *app]:
-            entry = _made_app(*app)
-            book.put_in(entry)
+            entry = _load_app(*app)
+            book.add_app(entry)
             book.history.apps += entry.state in ("Starting", "Running")
         case ["completed", *app]:
-            entry = _made_app(*app)
+            entry = _load_app(*app)
             book.completed[entry.event.app] = entry
         case ["node", event, came_us]:
             book.put_node(NodeEntry(from_plain(event, AddNode), came_us))
         case _:
-            _take_past(book, item)
+            _load_past(book, item)
 
 
-def _take_past(book: LedgerState, item: list[Any]) -> None:
+def _load_past(book: LedgerState, item: list[Any]) -> None:
     """Take what an item says of what is over."""
     match item:
         case ["lives", rows]:
-            book.lives.kept.extend(map(_made_life, rows))
+            book.lives.kept.extend(map(_load_life, rows))
         case ["failures", rows]:
             for app, ask, node, message in rows:
                 book.note_failure(app, ask, StartFailure(node, message))
         case ["refused", refused]:
-            book.refused.extend(RefusedEvent(*one) for one in refused)
+            book.count_refused.extend(RefusedEvent(*one) for one in refused)
         case ["configured", at_us]:
             book.configured_us = at_us
         case _:
-            _take_series(book, item)
+            _load_series(book, item)
 
 
-def _take_series(book: LedgerState, item: list[Any]) -> None:
+def _load_series(book: LedgerState, item: list[Any]) -> None:
     """Take what an item says of counts and series."""
     series = book.history.series
     match item:
@@ -404,10 +404,10 @@ def _take_series(book: LedgerState, item: list[Any]) -> None:
         case ["hours", samples]:
             series.hours.extend(Sample(*sample) for sample in samples)
         case _:
-            _take_accounts(book.accounts, item)
+            _load_accounts(book.accounts, item)
 
 
-def _take_accounts(accounts: UserAccounts, item: list[Any]) -> None:
+def _load_accounts(accounts: UserAccounts, item: list[Any]) -> None:
     """Take what an item says of accounts."""
     match item:
         case ["users", names]:
@@ -428,17 +428,17 @@ _KNOWN: Final = len(EndedAsk._fields) - 1
 """How many fields of a life are in its row before how it exited and, where there is one, its pod."""
 
 
-def _made_life(row: list[Any]) -> EndedAsk:
+def _load_life(row: list[Any]) -> EndedAsk:
     exited, *pod = row[_KNOWN:]
     life = EndedAsk(*row[:_KNOWN])
-    return life._replace(exited=_exit(exited), pod=PodIdentity(*pod[0]) if pod else None)
+    return life._replace(exited=_load_exit(exited), pod=PodIdentity(*pod[0]) if pod else None)
 
 
-def _exit(exited: object) -> Exit | None:
+def _load_exit(exited: object) -> Exit | None:
     return None if exited is None else from_plain(exited, Exit)
 
 
-def _made_app(event: object, came_us: int | None, queue: str, state: str, *rest: Any) -> AppEntry:  # noqa: ANN401 - as unpacked
+def _load_app(event: object, came_us: int | None, queue: str, state: str, *rest: Any) -> AppEntry:  # noqa: ANN401 - as unpacked
     states, ran_us, most = rest
     made = from_plain(event, AddApp)
     return AppEntry(
@@ -446,7 +446,7 @@ def _made_app(event: object, came_us: int | None, queue: str, state: str, *rest:
     )
 
 
-def _take_asks(
+def _load_asks(
     book: LedgerState, event: object, namespace: str | None, rows: list[list[Any]]
 ) -> None:
     made = from_plain(event, AddAsk)
@@ -461,4 +461,4 @@ def _take_asks(
                 book.bind(ask, bound_us)
         if before is not None:
             started_us, ran_us, held_us, exited = before
-            ask.earlier = PreviousAllocation(started_us, ran_us, held_us, _exit(exited))
+            ask.earlier = PreviousAllocation(started_us, ran_us, held_us, _load_exit(exited))

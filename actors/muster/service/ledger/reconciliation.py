@@ -49,12 +49,12 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
         for ask in app.asks.values():
             _move(book, app, ask, None)
         book.history.series.asks -= len(app.asks)
-        book.take_out(name)
-        book.let_go(name, ledger.at_us)
+        book.remove_app(name)
+        book.drop_leaving(name, ledger.at_us)
     for name, seen in apps.items():
         yield
         if name not in book.apps:
-            book.put_in(_app(seen))
+            book.add_app(_app(seen))
             book.history.apps += seen.state.value in ("Starting", "Running")
         yield from _reconcile_app(ledger, seen)
     nodes = machine.view.nodes.nodes
@@ -110,10 +110,10 @@ def note_queues(ledger: Ledger, machine: CoordinatorMachine) -> None:
     ring.wake_readers()
 
 
-def _reconcile_app(ledger: Ledger, seen: ViewApp) -> Steps[None]:
-    app, series = ledger.book.apps[seen.identity.name], ledger.book.history.series
+def _reconcile_app(ledger: Ledger, app_view: ViewApp) -> Steps[None]:
+    app, series = ledger.book.apps[app_view.identity.name], ledger.book.history.series
     there: set[str] = set()
-    for piece in in_pieces(_asks(seen)):
+    for piece in in_pieces(_asks(app_view)):
         yield
         for ask, node, is_bound in piece:
             there.add(ask.name)
@@ -152,12 +152,12 @@ def _asks(app: ViewApp) -> Iterator[tuple[Ask, str | None, bool]]:
         yield allocation.ask, node.name, True
 
 
-def _app(seen: ViewApp) -> AppEntry:
+def _app(app: ViewApp) -> AppEntry:
     """Return the entry of an application that was never heard of."""
-    identity = seen.identity
+    identity = app.identity
     user, groups = identity.user
     event = AddApp(identity.name, identity.path, user, groups)
-    return AppEntry(event, None, identity.path, seen.state.value)
+    return AppEntry(event, None, identity.path, app.state.value)
 
 
 def _ask(app: str, ask: Ask) -> AskEntry:
@@ -199,7 +199,7 @@ _EXPLAINED: Final = 50
 
 
 # REST-15
-def tell_reasons(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
+def report_reasons(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
     """Add an event for each ask whose dominant reason is another one than was told.
 
     Args:
@@ -238,7 +238,7 @@ def _without_node(machine: CoordinatorMachine) -> Iterator[tuple[ViewApp, str]]:
 _PAUSE_S: Final = 0.1
 """How long it is at least from one look to the next, in seconds."""
 
-_TELLING_S: Final = 1.0
+_REASONS_S: Final = 1.0
 """How long it is from one look at the reasons of asks to the next, in seconds."""
 
 
@@ -254,16 +254,16 @@ async def keep_reconciled(
         ends: Set when the service is to end: no event follows then.
     """
     ledger.ring.is_open = True
-    await _look(ledger, client, whole=True)
+    await _compare(ledger, client, whole=True)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_follow, ledger, client)
+        nursery.start_soon(_keep_comparing, ledger, client)
         nursery.start_soon(_publish_reasons, ledger, client)
         nursery.start_soon(_close, ledger, ends)
         yield
         nursery.cancel_scope.cancel()
 
 
-async def _look(ledger: Ledger, client: Client, *, whole: bool) -> None:
+async def _compare(ledger: Ledger, client: Client, *, whole: bool) -> None:
     """Compare the ledger with the state.
 
     Args:
@@ -281,11 +281,11 @@ async def _look(ledger: Ledger, client: Client, *, whole: bool) -> None:
     await client.read(read)
 
 
-async def _follow(ledger: Ledger, client: Client) -> None:
+async def _keep_comparing(ledger: Ledger, client: Client) -> None:
     while True:
-        await ledger.needs_look()
+        await ledger.wait_until_stale()
         try:
-            await _look(ledger, client, whole=ledger.book.is_stale)
+            await _compare(ledger, client, whole=ledger.book.is_stale)
         except ClosedSchedulerError:
             return
         await trio.sleep(_PAUSE_S)
@@ -294,10 +294,10 @@ async def _follow(ledger: Ledger, client: Client) -> None:
 async def _publish_reasons(ledger: Ledger, client: Client) -> None:
     """Tell those who follow the ring why asks are not running."""
     while True:
-        await trio.sleep(_TELLING_S)
+        await trio.sleep(_REASONS_S)
         if ledger.ring.readers and ledger.book.reported_batch != ledger.batch:
             try:
-                await client.read(partial(tell_reasons, ledger))
+                await client.read(partial(report_reasons, ledger))
             except ClosedSchedulerError:
                 return
 

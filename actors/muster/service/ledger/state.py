@@ -251,7 +251,7 @@ class LedgerState:
         leaving = self.leaving.get(name) if self.leaving else None
         return leaving[0] if leaving else self.apps.get(name)
 
-    def take_out(self, name: str) -> AppEntry | None:
+    def remove_app(self, name: str) -> AppEntry | None:
         """Take out an application that an event has removed."""
         app = self.apps.pop(name, None)
         if app is not None:
@@ -259,27 +259,27 @@ class LedgerState:
             self.leaving.setdefault(name, []).append(app)
         return app
 
-    def put_in(self, app: AppEntry) -> None:
+    def add_app(self, app: AppEntry) -> None:
         """Note an application that has come."""
         app.account = self.accounts.of(app.event.user)
         app.account.apps += 1
         self.apps[app.event.app] = app
 
-    def let_go(self, name: str, at_us: int) -> None:
+    def drop_leaving(self, name: str, at_us: int) -> None:
         """Forget the first application of a name that is leaving."""
         leaving = self.leaving[name]
         app = leaving.pop(0)
         if not leaving:
             del self.leaving[name]
         self.history.apps -= app.state in _RUNNING
-        self.say_gone(app, at_us)
+        self.announce_removed(app, at_us)
 
-    def say_leaving(self, name: str, at_us: int) -> None:
+    def announce_leaving(self, name: str, at_us: int) -> None:
         """Say that the applications of a name are gone, as another comes."""
         for app in self.leaving.get(name, ()):
-            self.say_gone(app, at_us)
+            self.announce_removed(app, at_us)
 
-    def say_gone(self, app: AppEntry, at_us: int) -> None:
+    def announce_removed(self, app: AppEntry, at_us: int) -> None:
         """Say once that an application is gone."""
         if app.is_gone:
             return

@@ -18,7 +18,7 @@ from muster.service.access import Role
 from muster.service.api.lists import app_of
 from muster.service.input.configuration import difference_of
 from muster.service.input.dry_runs import try_events
-from muster.service.input.events import JSON, made_event, made_events, raw_events
+from muster.service.input.events import JSON, convert_event, convert_events, raw_events
 from muster.service.input.permissions import as_user, guard_of
 from muster.service.input.submission import results_of, submit
 from muster.service.page.history import ENDS
@@ -55,7 +55,7 @@ def refusal_of(page: PageRequest, context: ReadContext, events: Sequence[Mapping
         return ""
     for number, value in enumerate(events):
         raw = RawEvent(number, None, dict(value))
-        event = as_user(made_event(raw, page.service.origin_us), who)
+        event = as_user(convert_event(raw, page.service.origin_us), who)
         if isinstance(event, str):
             return event
         refusal = guard.refusal(event, context.machine)
@@ -154,7 +154,7 @@ async def _made(page: PageRequest, form: Form) -> list[Event | str]:
     written = form.text("events").encode()
     pace = page.service.client.pace
     raws = await pace.take(raw_events(written, JSON, page.service.usage))
-    return await pace.take(made_events(raws, page.who, page.service.origin_us))
+    return await pace.take(convert_events(raws, page.who, page.service.origin_us))
 
 
 # PAGE-5
@@ -252,7 +252,7 @@ def _difference(
     """Return what the last configuration among events changes; None if there is none."""
     for number, value in reversed([*enumerate(events)]):
         if value["op"] == "configure":
-            event = made_event(RawEvent(number, None, value), 0)
+            event = convert_event(RawEvent(number, None, value), 0)
             return difference_of(before, event.config) if isinstance(event, Configure) else None
     return None
 

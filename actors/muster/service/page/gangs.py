@@ -92,7 +92,7 @@ async def _gangs(page: PageRequest) -> Response:
     state, queue = word_of(page, "state", GangState), queue_of(page)
     text = page.text("name").lower()
 
-    def is_meant(gang: ViewGang, context: ReadContext, leaves: frozenset[int] | None) -> bool:
+    def matches(gang: ViewGang, context: ReadContext, leaves: frozenset[int] | None) -> bool:
         apps = context.view.apps
         return (
             (state is None or gang.state is state)
@@ -109,7 +109,7 @@ async def _gangs(page: PageRequest) -> Response:
         found: list[ViewGang] = []
         for piece in in_pieces(names[first:], _PIECE):
             yield
-            found += [gangs[name] for name in piece if is_meant(gangs[name], context, leaves)]
+            found += [gangs[name] for name in piece if matches(gangs[name], context, leaves)]
             if len(found) > _LIMIT:
                 break
         lines: list[Shown] = []

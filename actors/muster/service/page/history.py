@@ -11,7 +11,7 @@ import trio
 from starlette.responses import Response
 
 from muster.figures.text import held_words
-from muster.service.decision_log import MOST_OF_SUBJECT, Gone
+from muster.service.decision_log import MOST_OF_SUBJECT, DecisionsRemovedError
 from muster.service.page.renderer import Shown, render_page
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
@@ -66,7 +66,7 @@ class HistorySubject:
         """Its names."""
         return (self.kind, self.app or "", self.name or "")
 
-    def is_meant(self, announced: Announced) -> bool:
+    def concerns(self, announced: Announced) -> bool:
         """Return whether a decision is about it."""
         decision = announced.decision
         match self.kind:
@@ -218,7 +218,7 @@ async def latest_part(
     # Whoever has heard of no decision yet knows no number.
     end = last if page.moment.is_past and last else tail.last
     is_kept = page.service.options.state is not None
-    found, since = await page.service.findings.about(tail, subject.key, subject.is_meant)
+    found, since = await page.service.findings.about(tail, subject.key, subject.concerns)
     until_us = page.moment.past_us
     seen = [one for one in found if one.seq <= end and (until_us is None or one.at_us <= until_us)]
     *former, present = split_lives(subject, seen, begin_us, is_there=is_there)
@@ -350,7 +350,7 @@ async def _window(
         while cursor.position < end:
             try:
                 block = await cursor.next()
-            except Gone:  # Removed since: there is nothing before it either.
+            except DecisionsRemovedError:  # Removed since: there is nothing before it either.
                 break
             if block is None:
                 break
@@ -358,7 +358,7 @@ async def _window(
             announced = block.announced[begin : end + 1 - block.first]
             if began_us is None:
                 began_us = announced[0].at_us
-            found += filter(subject.is_meant, announced)
+            found += filter(subject.concerns, announced)
             cursor.position = min(block.last, end)
     return found, began_us
 

@@ -14,7 +14,7 @@ from muster.figures.charts import Frame, Plot, PlotRow
 from muster.figures.text import Unit, percent, shortened
 from muster.service.access import Role
 from muster.service.api.pods import PodWithoutAsk
-from muster.service.decision_log import Gone
+from muster.service.decision_log import DecisionsRemovedError
 from muster.service.ledger.usage import HOURLY_US, MINUTE_US, WAITS_US, Sample, mean_of
 from muster.service.metrics.collectors import ReasonCount, ReasonCounts, reasons_of
 from muster.service.page.nodes import reserved_lines
@@ -236,7 +236,7 @@ async def latest_decisions(page: PageRequest, last: int) -> Sequence[Mapping[str
     after = max(last - MOST_DECISIONS, 0)
     try:
         found = await _between(page, after, last)
-    except Gone as gone:
+    except DecisionsRemovedError as gone:
         if gone.first > last:
             return ()
         found = await _between(page, gone.first - 1, min(last, broadcast.tail.last))
@@ -247,7 +247,7 @@ async def _between(page: PageRequest, after: int, last: int) -> list[Announced]:
     """Return the decisions after a number, up to another.
 
     Raises:
-        Gone: If some of them are not kept any more.
+        DecisionsRemovedError: If some of them are not kept any more.
     """
     found: list[Announced] = []
     with page.service.broadcast.cursor(after, lags=False) as cursor:

@@ -211,7 +211,7 @@ class _Exchange:
     def has_lost(self, access: Access) -> bool:
         """Return whether its sender has no token any more."""
         who: Principal | None = self._scope.get(WHO)
-        return who is not None and not access.still(who)
+        return who is not None and not access.is_valid(who)
 
     def cut(self) -> None:
         """End the answer where it is."""

@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from muster.config_files import MAX_FILE_BYTES, parse_configuration
 from muster.service.access import WHO, Role
-from muster.service.ledger.reconciliation import note_queues, tell_reasons
+from muster.service.ledger.reconciliation import note_queues, report_reasons
 from muster.service.payloads import Problem, body_of
 from muster.service.queries.reader import ReadContext, read_state
 from muster.service.yunikorn import protocol
@@ -338,7 +338,7 @@ async def events(request: YuniKornRequest) -> Response:
         yield
         if ledger.book.queues_changed:
             note_queues(ledger, seen.machine)
-        yield from tell_reasons(ledger, seen.machine)
+        yield from report_reasons(ledger, seen.machine)
 
     await request.look(read)
     ring = ledger.ring
@@ -375,9 +375,7 @@ async def configuration(request: YuniKornRequest) -> Response:
     """Answer with the configuration in force: YAML, or JSON if exactly that is accepted."""
     text = await _text(request)
     if request.http.headers.get("accept") == "application/json":
-        return await answer_json(
-            request.http, await trio.to_thread.run_sync(settings.as_map, text)
-        )
+        return await answer_json(request.http, await trio.to_thread.run_sync(settings.as_map, text))
     body = await trio.to_thread.run_sync(settings.as_yaml, text)
     return await answer(request.http, body.encode(), media=YAML)
 
