@@ -189,7 +189,7 @@ class BackendHost(Protocol):
         """The term of this server."""
         ...
 
-    async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+    async def inspect(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches."""
         ...
 

@@ -91,9 +91,9 @@ class Signals:
 
     def _reread(self, _number: int, _frame: FrameType | None) -> None:
         if self._token is not None:
-            self._token.run_sync_soon(self._want)
+            self._token.run_sync_soon(self._request_reread)
 
-    def _want(self) -> None:
+    def _request_reread(self) -> None:
         try:
             self._rereads.send_nowait(None)
         except trio.WouldBlock:
@@ -255,17 +255,17 @@ class Reloader:
             return read_configuration(path, partition=options.partition)
 
         configuration = await trio.to_thread.run_sync(read)
-        before = await self.service.look(configuration_of)
+        before = await self.service.inspect(configuration_of)
         file, applied_us = self.service.config_file, self.service.configured_us()
 
         def compare() -> tuple[bool, str]:
             return file.log_replacement(before, configuration, applied_us)
 
         # ACCESS-40
-        comes_in, outcome = await trio.to_thread.run_sync(compare)
-        if comes_in:
+        file_replaces, outcome = await trio.to_thread.run_sync(compare)
+        if file_replaces:
             await self.service.client.enter(Configure(configuration))
-        if comes_in or configuration == before:
+        if file_replaces or configuration == before:
             await trio.to_thread.run_sync(file.note, configuration)
         return outcome
 

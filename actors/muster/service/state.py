@@ -124,7 +124,7 @@ class Service:
     election: Election | None
     findings: SubjectDecisions = attrs.field(factory=SubjectDecisions)
 
-    async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+    async def inspect(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches; everything before is announced.
 
         Args:

@@ -117,7 +117,7 @@ class Broadcast:
         if after + 1 < self.tail.first:
             first = await self.first()
             if after + 1 < first:
-                raise gone_problem(DecisionsRemovedError(first))
+                raise removed_problem(DecisionsRemovedError(first))
 
     # STREAM-7
     def check_room(self) -> None:
@@ -130,7 +130,7 @@ class Broadcast:
             pass
 
     @contextmanager
-    def one_more(self) -> Generator[None]:
+    def counted(self) -> Generator[None]:
         """Count a stream for the time of a block.
 
         Raises:
@@ -141,7 +141,7 @@ class Broadcast:
             yield
 
 
-def gone_problem(error: DecisionsRemovedError) -> Problem:
+def removed_problem(error: DecisionsRemovedError) -> Problem:
     """Return the problem of decisions that are not kept any more."""
     return Problem(410, f"after: {error}", first=error.first)
 
@@ -197,7 +197,7 @@ class LongResponse(Response):
             await send(start)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
-        with self._broadcast.one_more(), self._held:
+        with self._broadcast.counted(), self._held:
             await send(start)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_until_left, receive, nursery.cancel_scope)

@@ -238,9 +238,9 @@ async def test_a_stream_that_fell_behind_does_not_go_back(tmp_path: Path, lags: 
 
 async def test_there_are_not_more_streams_than_may_be() -> None:
     broadcast = new_broadcast(most=2)
-    with broadcast.one_more():
+    with broadcast.counted():
         broadcast.check_room()
-        with broadcast.one_more():
+        with broadcast.counted():
             with pytest.raises(Problem) as caught:
                 broadcast.check_room()
             await trio.lowlevel.checkpoint()

@@ -21,7 +21,7 @@ from muster.service.endpoints.schemas import (
     listed,
     query,
 )
-from muster.service.streams import EVENT_STREAM, EventStream, gone_problem
+from muster.service.streams import EVENT_STREAM, EventStream, removed_problem
 from muster_core.decisions import Kind
 from muster_core.values.names import canonical_gang
 
@@ -140,7 +140,7 @@ async def _page(
         with broadcast.cursor(after, lags=False) as cursor:
             page = await read_page(cursor, wanted, end, limit)
     except DecisionsRemovedError as error:
-        raise gone_problem(error) from None
+        raise removed_problem(error) from None
     headers = {"Muster-Last-Seq": str(page.position)}
     if not page.is_last:
         url = request.http.url.include_query_params(after=page.position)

@@ -287,7 +287,7 @@ async def _renew_when_announced(request: ApiRequest, name: str) -> int:
             return lease_us
         return Problem(409, f"node: {name!r} has no lease: it was added without one, and stays")
 
-    found = await request.service.look(read)
+    found = await request.service.inspect(read)
     if isinstance(found, Problem):
         raise found
     return found

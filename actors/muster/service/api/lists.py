@@ -208,10 +208,10 @@ class UnknownItem:
 
     @classmethod
     def of(
-        cls, name: str, known: Iterable[str], *, said: str = "", before: str = ""
+        cls, name: str, known: Iterable[str], *, details: str = "", before: str = ""
     ) -> UnknownItem:
         """Return that a name is none of those that are known."""
-        return cls(tuple(islice(known, MOST_COMPARED)), name, said, before)
+        return cls(tuple(islice(known, MOST_COMPARED)), name, details, before)
 
     async def problem(self, what: str, name: str) -> Problem:
         """Return what the client is told.
@@ -525,12 +525,12 @@ def app_of(context: ReadContext, name: str) -> ViewApp | None:
     return None if key is None else context.view.apps.get(key)
 
 
-def unknown_app(context: ReadContext, name: str, said: str = "") -> UnknownItem:
+def unknown_app(context: ReadContext, name: str, details: str = "") -> UnknownItem:
     """Return that an application is unknown, or that it has completed."""
     if name in context.machine.registry.completed:
-        return UnknownItem(details=f"{said}: it has completed", members={"completed": True})
+        return UnknownItem(details=f"{details}: it has completed", members={"completed": True})
     known = (app.identity.name for app in context.view.apps.values())
-    return UnknownItem.of(name, known, said=said)
+    return UnknownItem.of(name, known, details=details)
 
 
 # Asks

@@ -234,7 +234,7 @@ class _BatchStream(LongResponse):
                 return b""
             else:
                 with trio.move_on_after(BEAT_S) as waiting:
-                    await followers.news(self._after)
+                    await followers.wait_for_batches(self._after)
                 if waiting.cancelled_caught:
                     await self._push(send, self._beat())
 
@@ -322,7 +322,7 @@ def _note_acknowledgement(followers: Followers, fields: Mapping[str, Any]) -> No
     name, batch = _field(fields, "follower", str), _number(fields, "batch")
     followers.acknowledge(name, batch)
     if "difference" in fields:
-        followers.differ(name, _field(fields, "difference", str)[:2000])
+        followers.note_difference(name, _field(fields, "difference", str)[:2000])
 
 
 # REPLICA-12

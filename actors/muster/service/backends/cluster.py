@@ -305,7 +305,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
         with trio.move_on_after(self.options.patience_s):
             await self._connected.wait()
         if self.cluster is None:
-            nodes = await host.look(self._nodes_of)
+            nodes = await host.inspect(self._nodes_of)
             if nodes:
                 message = "%s has not come for %g s: its nodes are removed"
                 _LOG.warning(message, self.options.system, self.options.patience_s)

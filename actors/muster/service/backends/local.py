@@ -177,12 +177,12 @@ class LocalBackend:
                 node = machine.view.nodes.nodes.get(allocation.node)
                 return CommandContext(submitter, _stocks(node))
 
-            return await host.look(read)
+            return await host.inspect(read)
 
         self._binder.serve(server, surroundings)
         async with trio.open_nursery() as nursery:
-            is_first = not self._binder.was_here
-            nursery.start_soon(self._binder.end_orphans, await host.look(bound_numbers))
+            is_first = not self._binder.has_run_before
+            nursery.start_soon(self._binder.end_orphans, await host.inspect(bound_numbers))
             await self._add_machine(host, is_first=is_first)
             store = store_options(self._options.state, "full", 1, self._options.keep)
             nursery.start_soon(self._prune_always, None if store is None else store.keep_us)
@@ -199,7 +199,7 @@ class LocalBackend:
             nodes = machine.view.nodes.nodes
             return bool(nodes), nodes.get(name)
 
-        has_nodes, own = await host.look(read)
+        has_nodes, own = await host.inspect(read)
         if is_first and not has_nodes and self._own.adds_node:
             resources = capacity()
             found = await find_gpus() if gpus is None else Gpus.of(gpus)
@@ -260,11 +260,11 @@ class LocalBackend:
         """
         came_us = _arrival_us(host, app, ask)
 
-        def look() -> tuple[list[Attempt], Sequence[Attempt]]:
+        def find() -> tuple[list[Attempt], Sequence[Attempt]]:
             attempts = self._binder.logs.attempts(app, ask)
             return attempts, earlier_of(attempts, came_us)
 
-        attempts, earlier = await trio.to_thread.run_sync(look)
+        attempts, earlier = await trio.to_thread.run_sync(find)
         own = attempts[len(earlier) :]
         if not (own if attempt is None else attempts):
             failure = host.ledger.failure(app, ask)

@@ -227,7 +227,7 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
     # RAY-5
     @override
     async def clear(self, cluster: Cluster, host: BackendHost) -> None:
-        bound = await host.look(bound_numbers)
+        bound = await host.inspect(bound_numbers)
         while True:
             try:
                 survivors = await cluster.survivors()

@@ -166,7 +166,7 @@ async def in_force(service: RunningService) -> ConfigurationView:
         yield
         return machine.configuration
 
-    return configuration_view(await service.look(read))
+    return configuration_view(await service.inspect(read))
 
 
 def problems_of(problems: Sequence[ConfigProblem]) -> list[dict[str, object]]:

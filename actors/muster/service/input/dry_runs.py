@@ -163,7 +163,7 @@ def compare_history(
         GoneError: If nobody waits for it any more.
     """
 
-    def look() -> None:
+    def check() -> None:
         if gone.is_set():
             raise ClientGoneError
 
@@ -172,7 +172,7 @@ def compare_history(
         with _opened(directory, since, now_us) as kept:
             sides = sides_of_kept(kept, (None, configuration), left_out)
             end_us = now_us - kept.origin_us
-            result = Comparison(*sides, in_step=True).run(look=look, until_us=end_us)
+            result = Comparison(*sides, in_step=True).run(look=check, until_us=end_us)
             names = ("as it was", "with the new configuration")
             begins_us = kept.origin_us + _begin_us(kept)
     except RefusedError as error:

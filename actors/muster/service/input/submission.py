@@ -52,7 +52,7 @@ class RunningService(Protocol):
         """Send a call of a client to the scheduler."""
         ...
 
-    async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+    async def inspect(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches."""
         ...
 

@@ -243,7 +243,7 @@ def _items(book: LedgerState, heard: tuple[int, int, int]) -> Iterator[list[obje
     for name, samples in (("minutes", series.minutes), ("hours", series.hours)):
         for some in in_pieces(samples, _SAMPLES):
             yield [name, [list(sample) for sample in some]]
-    yield ["refused", [list(attrs.astuple(one)) for one in book.count_refused]]
+    yield ["refused", [list(attrs.astuple(one)) for one in book.refused]]
     for failures in in_pieces(book.failures.items(), _ROWS):
         yield ["failures", [[*name, one.node, one.message] for name, one in failures]]
     for lives in in_pieces(book.lives.kept, _ROWS):
@@ -382,7 +382,7 @@ def _load_past(book: LedgerState, item: list[Any]) -> None:
             for app, ask, node, message in rows:
                 book.note_failure(app, ask, StartFailure(node, message))
         case ["refused", refused]:
-            book.count_refused.extend(RefusedEvent(*one) for one in refused)
+            book.refused.extend(RefusedEvent(*one) for one in refused)
         case ["configured", at_us]:
             book.configured_us = at_us
         case _:

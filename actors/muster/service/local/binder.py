@@ -113,7 +113,7 @@ def home_of(identity: Identity) -> Path:
 # LOCAL-4
 def environment(
     allocation: Allocation,
-    asked: Mapping[str, str],
+    own_variables: Mapping[str, str],
     identity: Identity | None,
     devices: Mapping[str, DeviceStock],
     more: Mapping[str, str],
@@ -122,7 +122,7 @@ def environment(
 
     Args:
         allocation: Its allocation.
-        asked: The variables that the ask names.
+        own_variables: The variables that the ask names.
         identity: The user as whom it runs, or None for that of the service.
         devices: The devices of its node, by type.
         more: The variables that the service adds.
@@ -147,7 +147,7 @@ def environment(
         "MUSTER_NODE": allocation.node,
         "MUSTER_QUEUE": allocation.queue,
     }
-    return {**base, **asked, **own, **variables(allocation.devices, devices), **more}
+    return {**base, **own_variables, **own, **variables(allocation.devices, devices), **more}
 
 
 _CLOSING_GRACE_S: Final = 3.0
@@ -155,7 +155,7 @@ _CLOSING_GRACE_S: Final = 3.0
 
 _SHELL: Final = "/bin/sh"
 
-Look = Callable[["Allocation"], Awaitable[CommandContext]]
+ContextReader = Callable[["Allocation"], Awaitable[CommandContext]]
 """Returns what the command of an allocation depends on besides."""
 
 
@@ -211,12 +211,12 @@ class LocalBinder:
         self._found: dict[int, Job] = {}
         self._ready = trio.Event()
         self._server = ""
-        self._look: Look | None = None
+        self._read_context: ContextReader | None = None
         # Whoever has the other end ends its job when this process is gone, however it ends.
         self._leash = None if setting.lasts else os.pipe()
 
     @property
-    def was_here(self) -> bool:
+    def has_run_before(self) -> bool:
         """Whether commands ran in this folder before."""
         return self._records.exists()
 
@@ -227,15 +227,15 @@ class LocalBinder:
         if self._setting.cgroups is not None:
             self._setting.cgroups.close()
 
-    def serve(self, server: str, look: Look) -> None:
+    def serve(self, server: str, read_context: ContextReader) -> None:
         """Let jobs start: the service can be reached.
 
         Args:
             server: The address of the service.
-            look: Returns what the command of an allocation depends on besides.
+            read_context: Returns what the command of an allocation depends on besides.
         """
         self._server = server
-        self._look = look
+        self._read_context = read_context
         self._ready.set()
 
     # LOCAL-1
@@ -251,12 +251,12 @@ class LocalBinder:
             return
         await self._ready.wait()
         await self._end_earlier(allocation)
-        assert self._look is not None, "it is there when jobs may start"
-        around = await self._look(allocation)
-        identity = identity_for(self._setting.identities, around.submitter)
+        assert self._read_context is not None, "it is there when jobs may start"
+        context = await self._read_context(allocation)
+        identity = identity_for(self._setting.identities, context.submitter)
         job: Job | None = None
         with trio.CancelScope(shield=True):  # short; otherwise a job could get lost
-            job = await self._start(allocation, work, identity, around)
+            job = await self._start(allocation, work, identity, context)
         assert job is not None, "a shield catches nothing"
         started()
         await self._follow(allocation, job)
@@ -315,7 +315,7 @@ class LocalBinder:
             await self._end(job)
 
     async def _start(
-        self, allocation: Allocation, work: Work, identity: Identity | None, around: CommandContext
+        self, allocation: Allocation, work: Work, identity: Identity | None, context: CommandContext
     ) -> Job:
         """Start the command of an ask.
 
@@ -323,7 +323,7 @@ class LocalBinder:
             OSError: If it cannot be started.
         """
         known = await self._known()
-        job = await trio.to_thread.run_sync(self._record, allocation, work, identity, around)
+        job = await trio.to_thread.run_sync(self._record, allocation, work, identity, context)
         known[job.number] = job
         try:
             await jobs.start(job, None if self._leash is None else self._leash[0])
@@ -333,7 +333,7 @@ class LocalBinder:
         return job
 
     def _record(
-        self, allocation: Allocation, work: Work, identity: Identity | None, around: CommandContext
+        self, allocation: Allocation, work: Work, identity: Identity | None, context: CommandContext
     ) -> Job:
         """Write the record of a new job; in a thread."""
         attempt = self.logs.begin(allocation.app, allocation.ask)
@@ -358,7 +358,7 @@ class LocalBinder:
         cgroups = self._setting.cgroups
         order = JobSpec(
             command,
-            environment(allocation, work.env, identity, around.devices, more),
+            environment(allocation, work.env, identity, context.devices, more),
             str(own / work.workdir) if work.workdir is not None else str(own),
             identity,
             about,

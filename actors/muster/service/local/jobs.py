@@ -451,12 +451,12 @@ class OutputFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def _of(self, app: str, ask: str) -> Path:
+    def _folder_of(self, app: str, ask: str) -> Path:
         return self._folder / folder_name(app) / folder_name(ask)
 
     def attempts(self, app: str, ask: str) -> list[Attempt]:
         """Return the starts of an ask whose files are there, the latest last."""
-        folder = self._of(app, ask)
+        folder = self._folder_of(app, ask)
         try:
             names = os.listdir(folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -470,7 +470,7 @@ class OutputFiles:
         Raises:
             OSError: If it cannot be written.
         """
-        folder = self._of(app, ask)
+        folder = self._folder_of(app, ask)
         for one in (self._folder, folder.parent, folder):
             one.mkdir(exist_ok=True, parents=True, mode=0o700)
         before = self.attempts(app, ask)

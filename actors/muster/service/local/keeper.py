@@ -182,7 +182,7 @@ class _Output:
             return
 
 
-class _Failed(Exception):  # noqa: N818 - it is what the answer says
+class _StartError(Exception):
     """The command could not be started; the message says why."""
 
 
@@ -200,7 +200,7 @@ class _Keeper:
         self._wakes = -1
         self._status: int | None = None
         self._used: dict[str, int] = {}
-        self._was_asked = False
+        self._end_requested = False
         self._kill_at: float | None = None
         self._gone_at: float | None = None
         self._report: dict[str, Any] = {**self._job["about"], "started_us": now_us()}
@@ -209,16 +209,16 @@ class _Keeper:
         """Start the command.
 
         Raises:
-            _Failed: If it cannot be started.
+            _StartError: If it cannot be started.
         """
         self._wakes = _signals()
         write_json(Path(self._job["told"]), self._report)
         try:
             self._spawn()
-        except (_Failed, OSError) as error:
+        except (_StartError, OSError) as error:
             self._output.say(f"the command cannot be started: {error}")
             self._finish({"error": str(error)})
-            raise _Failed(str(error)) from error
+            raise _StartError(str(error)) from error
 
     def _spawn(self) -> None:
         self._pipe, output = os.pipe()
@@ -241,7 +241,7 @@ class _Keeper:
         os.close(wrong_read)
         if wrong:
             os.waitpid(child, 0)
-            raise _Failed(wrong.decode("utf-8", "replace"))
+            raise _StartError(wrong.decode("utf-8", "replace"))
 
     def watch(self) -> None:
         """Wait until the command and what it left behind has ended."""
@@ -253,7 +253,7 @@ class _Keeper:
             if self._pipe in found:
                 self._copy()
             if self._wakes in found and signal.SIGTERM in os.read(self._wakes, _CHUNK):
-                self._asked()
+                self._end_on_request()
             if self._leash is not None and self._leash in found:
                 self._leash = None
                 self._end()
@@ -295,14 +295,14 @@ class _Keeper:
             pid, status, used = os.wait4(self._child, os.WNOHANG)
             if pid:
                 self._status = status
-                self._used = _used(used)
+                self._used = _usage_of(used)
                 self._end()  # what it left in the background
 
-    def _asked(self) -> None:
+    def _end_on_request(self) -> None:
         """End the group, as the service asks; if it asks again, at once."""
-        if self._was_asked:
+        if self._end_requested:
             self._kill_at = time.monotonic()
-        self._was_asked = True
+        self._end_requested = True
         self._end()
 
     def _end(self) -> None:
@@ -356,7 +356,7 @@ def _ending(status: int | None) -> dict[str, Any]:
 
 
 # LISTS-17
-def _used(used: resource.struct_rusage) -> dict[str, int]:
+def _usage_of(used: resource.struct_rusage) -> dict[str, int]:
     """Return what the command and its children have used."""
     # Linux says it in KiB, macOS in bytes.
     unit = 1 if sys.platform == "darwin" else 1024
@@ -423,7 +423,7 @@ def _join_cgroup(job: dict[str, Any]) -> None:
             os.write(procs, b"0")
         except OSError as error:
             msg = f"cgroup {cgroup}: {error.strerror}"
-            raise _Failed(msg) from None
+            raise _StartError(msg) from None
         os.close(procs)
 
 
@@ -444,7 +444,7 @@ def _enter(job: dict[str, Any]) -> None:
         os.chdir(job["workdir"])
     except OSError as error:
         msg = f"workdir {job['workdir']!r}: {error.strerror}"
-        raise _Failed(msg) from None
+        raise _StartError(msg) from None
 
 
 def _tell(wrong: int, why: str) -> None:
@@ -466,7 +466,7 @@ def _keep(folder: Path, leash: int | None, answer: int) -> None:
     keeper = _Keeper(folder, leash)
     try:
         keeper.start()
-    except _Failed as error:
+    except _StartError as error:
         os.write(answer, json.dumps({"error": str(error)}).encode() + b"\n")
         return
     os.write(answer, b"{}\n")

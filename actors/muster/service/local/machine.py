@@ -129,7 +129,7 @@ async def find_gpus(patience_s: float = _PATIENCE_S) -> Gpus:
         path = shutil.which(program)
         if path is not None:
             try:
-                found[program] = tuple(read(await _ask((path, *arguments), patience_s)))
+                found[program] = tuple(read(await _run_tool((path, *arguments), patience_s)))
             except _NoAnswerError as error:
                 message = "%s does not tell the GPUs of this machine, which gets none from it: %s"
                 _LOG.warning(message, program, error)
@@ -140,7 +140,7 @@ async def find_gpus(patience_s: float = _PATIENCE_S) -> Gpus:
     return Gpus(found[several[0]][:MOST_DEVICES] if several else ())
 
 
-async def _ask(command: Sequence[str], patience_s: float) -> str:
+async def _run_tool(command: Sequence[str], patience_s: float) -> str:
     """Return what a tool says.
 
     It runs in a thread that is left behind if need be: a tool that waits for a broken driver
@@ -175,14 +175,14 @@ async def _ask(command: Sequence[str], patience_s: float) -> str:
     return said
 
 
-def _read_nvidia(said: str) -> list[Gpu]:
+def _read_nvidia(output: str) -> list[Gpu]:
     """Read lines of a name and a memory in MiB, in the order of the PCI bus.
 
     Raises:
         _NoAnswerError: If they are none.
     """
     found: list[Gpu] = []
-    for line in said.splitlines():
+    for line in output.splitlines():
         if line.strip():
             name, comma, size = map(str.strip, line.rpartition(","))
             if not comma:
@@ -193,18 +193,18 @@ def _read_nvidia(said: str) -> list[Gpu]:
     return found
 
 
-def _read_rocm(said: str) -> list[Gpu]:
+def _read_rocm(output: str) -> list[Gpu]:
     """Read an object with a field for each card; lines before it are warnings.
 
     Raises:
         _NoAnswerError: If there is none.
     """
-    if not said.strip():
+    if not output.strip():
         return []
     try:
-        answer, _ = json.JSONDecoder().raw_decode(said, said.index("{"))
+        answer, _ = json.JSONDecoder().raw_decode(output, output.index("{"))
     except ValueError:
-        msg = f"not JSON: {said.strip().partition(chr(10))[0]!r}"
+        msg = f"not JSON: {output.strip().partition(chr(10))[0]!r}"
         raise _NoAnswerError(msg) from None
     cards: dict[int, dict[str, Any]] = {}
     for name, fields in answer.items():
@@ -236,28 +236,28 @@ _TOOLS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], list[Gpu]]]]] 
 
 # LOCAL-14
 def variables(
-    held: Mapping[str, Sequence[int]], there: Mapping[str, DeviceStock]
+    held: Mapping[str, Sequence[int]], stocks: Mapping[str, DeviceStock]
 ) -> dict[str, str]:
     """Return the variables by which a command hears of its devices; none on a node without any.
 
     Args:
         held: The numbers of the devices of its allocation, by type.
-        there: The devices of its node, by type.
+        stocks: The devices of its node, by type.
     """
-    if not there:
+    if not stocks:
         return {}
-    numbers = {kind: held.get(kind, ()) for kind in sorted(there)}
+    numbers = {kind: held.get(kind, ()) for kind in sorted(stocks)}
     found = {"MUSTER_DEVICES": _joined([one for each in numbers.values() for one in each])}
     for kind, each in numbers.items():
         found[f"MUSTER_DEVICES_{kind.upper().replace('-', '_')}"] = _joined(each)
-    if GPU in there:
-        found |= _visible(numbers[GPU], there[GPU].model)
+    if GPU in stocks:
+        found |= _visible(numbers[GPU], stocks[GPU].model)
     return found
 
 
 def _visible(numbers: Sequence[int], model: str | None) -> dict[str, str]:
     """Return the variables by which the libraries of GPUs are told what they may use."""
-    if not _is_of_amd(model):
+    if not _is_amd(model):
         # Without the order, CUDA counts the fastest first, and nvidia-smi as the bus does.
         return {"CUDA_VISIBLE_DEVICES": _joined(numbers), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     # HIP counts only those that ROCr leaves, and reads the variable of CUDA like its own.
@@ -269,7 +269,7 @@ def _visible(numbers: Sequence[int], model: str | None) -> dict[str, str]:
     }
 
 
-def _is_of_amd(model: str | None) -> bool:
+def _is_amd(model: str | None) -> bool:
     """Return whether GPUs are of AMD: by their model, or as this machine has AMD's tool alone."""
     if model is not None and model.upper().startswith(_AMD):
         return True

@@ -89,12 +89,12 @@ class BatchCounts:
             for one in piece:
                 decision = one.decision
                 if decision.kind is Kind.BOUND:
-                    self._bound(at_us, decision.app, decision.ask)
+                    self._note_wait(at_us, decision.app, decision.ask)
                 elif decision.kind is Kind.RELEASED:
                     self.released[decision.reason] += 1
             yield
 
-    def _bound(self, at_us: int, app: str | None, ask: str | None) -> None:
+    def _note_wait(self, at_us: int, app: str | None, ask: str | None) -> None:
         entry = None if app is None or ask is None else self._ledger.ask(app, ask)
         if entry is not None and entry.since_us is not None:  # It may have ended since.
             self.waits.note((at_us - entry.since_us) / 1e6)
@@ -112,7 +112,7 @@ _LOOK_QUEUES: Final = 64
 _LOOK_APPS: Final = 512
 
 
-class Looks(Protocol):
+class StateInspector(Protocol):
     """Reads the state between two batches."""
 
     async def __call__(self, read: Callable[[CoordinatorMachine], Steps[T]], /) -> T:
@@ -203,24 +203,24 @@ def figures_of_users(accounts: UserAccounts, now_us: int) -> Mapping[str, UserFi
     return found
 
 
-async def read_figures(look: Looks) -> StateFigures:
+async def read_figures(inspect: StateInspector) -> StateFigures:
     """Read the figures in short looks.
 
     Args:
-        look: Reads the state between two batches.
+        inspect: Reads the state between two batches.
 
     Raises:
         MusterError: If the scheduler is closed, or there are too many calls.
     """
     at = trio.current_time()
-    survey = await look(_survey)
+    survey = await inspect(_survey)
     queues: list[QueueFigures] = []
     for keys in _pieces(survey.queues, _LOOK_QUEUES):
-        queues += await look(partial(_queues, keys=keys))
+        queues += await inspect(partial(_queues, keys=keys))
     apps: Counter[str] = Counter()
     asks: Counter[str] = Counter()
     for keys in _pieces(survey.apps, _LOOK_APPS):
-        some = await look(partial(_apps, keys=keys))
+        some = await inspect(partial(_apps, keys=keys))
         apps.update(some[0])
         asks.update(some[1])
     summed = queues[MOST_QUEUES:]
@@ -398,14 +398,14 @@ class ReasonCensus:
     """Counts reasons again and again while somebody wants to know them.
 
     Args:
-        look: Reads the state between two batches.
+        inspect: Reads the state between two batches.
 
     Attributes:
         latest: What was counted last; None before the first time.
     """
 
-    def __init__(self, look: Looks) -> None:
-        self._look = look
+    def __init__(self, inspect: StateInspector) -> None:
+        self._inspect = inspect
         self._wanted_at = -WANTED_S
         self._wanted = trio.Event()
         self._wanted.set()  # The first time nobody has to ask.
@@ -457,10 +457,10 @@ class ReasonCensus:
             ClosedSchedulerError: If the scheduler is closed.
         """
         began = trio.current_time()
-        counting = _CensusPass(await self._look(_keys))
+        counting = _CensusPass(await self._inspect(_keys))
         while not counting.is_done:
             before = trio.current_time()
-            await self._look(counting.go_on)
+            await self._inspect(counting.advance)
             took_s = trio.current_time() - before
             await trio.sleep(min(_REST * took_s, 1.0))
         now = trio.current_time()
@@ -478,7 +478,7 @@ def reasons_of(machine: CoordinatorMachine) -> Steps[ReasonCount]:
     """Count the reasons of a state that nobody else waits for."""
     counting = _CensusPass((yield from _keys(machine)))
     while not counting.is_done:
-        yield from counting.go_on(machine)
+        yield from counting.advance(machine)
     return counting.result()
 
 
@@ -510,7 +510,7 @@ class _CensusPass:
         """Whether every application was counted."""
         return not self._keys and not self._names
 
-    def go_on(self, machine: CoordinatorMachine) -> Steps[None]:
+    def advance(self, machine: CoordinatorMachine) -> Steps[None]:
         """Count for a moment."""
         until = perf_counter() + _LOOK_S
         apps = machine.view.apps

@@ -22,7 +22,7 @@ from muster.service.input.events import JSON, convert_event, convert_events, raw
 from muster.service.input.permissions import as_user, guard_of
 from muster.service.input.submission import results_of, submit
 from muster.service.page.history import ENDS
-from muster.service.page.renderer import Shown, render_page
+from muster.service.page.renderer import TemplateData, render_page
 from muster.service.page.requests import Form, Page, PageRequest
 from muster.service.payloads import Problem
 from muster.service.queries.asks import row_of_ask
@@ -114,7 +114,7 @@ def _existing(
     """Return what is named in decisions and is there."""
     yield
     things = {thing for one in decisions for thing in _names_in(one)}
-    return frozenset(thing for thing in things if _is_there(context, thing))
+    return frozenset(thing for thing in things if _exists(context, thing))
 
 
 def _names_in(decision: Mapping[str, object]) -> Iterator[Thing]:
@@ -126,7 +126,7 @@ def _names_in(decision: Mapping[str, object]) -> Iterator[Thing]:
         yield "ask", str(decision["app"]), str(decision["ask"])
 
 
-def _is_there(context: ReadContext, thing: Thing) -> bool:
+def _exists(context: ReadContext, thing: Thing) -> bool:
     match thing:
         case ("app", name):
             return app_of(context, name) is not None
@@ -147,7 +147,7 @@ def _ask(decision: Mapping[str, object]) -> tuple[object, object]:
     return decision["app"], decision["ask"]
 
 
-async def _made(page: PageRequest, form: Form) -> list[Event | str]:
+async def _events_of_form(page: PageRequest, form: Form) -> list[Event | str]:
     """Return the events of a form, or for each other one the reason."""
     if page.moment.is_past:
         raise Problem(409, "the past cannot be changed: go back to the present first")
@@ -161,7 +161,7 @@ async def _made(page: PageRequest, form: Form) -> list[Event | str]:
 async def _apply(page: PageRequest) -> Response:
     """Let the events of a form in, and say what became of each."""
     form = await page.form()
-    made = await _made(page, form)
+    made = await _events_of_form(page, form)
     outcome = await submit(page.service, made, guard=guard_of(page.who, page.service.access.users))
     results = await page.service.client.pace.take(results_of(made, outcome.errors))
     return render_page(
@@ -172,7 +172,7 @@ async def _apply(page: PageRequest) -> Response:
 # PAGE-5
 async def _try(page: PageRequest) -> Response:
     """Say what the events of a form would lead to, and change nothing."""
-    made = await _made(page, await page.form())
+    made = await _events_of_form(page, await page.form())
     events = [one for one in made if not isinstance(one, str)]
     dry_runs = page.service.intake.dry_runs
     tried = await try_events(
@@ -197,7 +197,7 @@ _MOST_EVICTED: Final = 5
 """How many asks that lose their node are named."""
 
 
-def beneficiary(gang: ViewGang | None) -> Shown:
+def beneficiary(gang: ViewGang | None) -> TemplateData:
     """Return whom a change would help that gets a member of a gang bound.
 
     A gang starts as a whole: as many of its members as it needs hold a node then.
@@ -212,7 +212,7 @@ def beneficiary(gang: ViewGang | None) -> Shown:
     return {"gang": gang.name, "then": f"with at least {least:,} of its {gang.children:,} members"}
 
 
-def remedy_line(remedy: dict[str, Any], refused: str, context: ReadContext) -> Shown:
+def remedy_line(remedy: dict[str, Any], refused: str, context: ReadContext) -> TemplateData:
     """Return a remedy as it is shown.
 
     Args:
@@ -258,13 +258,13 @@ def _difference(
 
 
 # PAGE-43
-async def _helps(page: PageRequest) -> Response:
+async def _remedies(page: PageRequest) -> Response:
     """Search for what would help, which takes up to some ten seconds."""
     app, name = page.in_path("app"), page.in_path("ask")
     if page.moment.is_past:
         raise Problem(409, "what would help is searched for in the present only")
 
-    def look(context: ReadContext) -> Steps[Shown | None]:
+    def read_gang(context: ReadContext) -> Steps[TemplateData | None]:
         yield
         owner = app_of(context, app)
         row = None if owner is None else row_of_ask(context, owner, name)
@@ -272,7 +272,7 @@ async def _helps(page: PageRequest) -> Response:
             return None
         return beneficiary(None if row.ask.gang is None else context.view.gangs[row.ask.gang])
 
-    helped = (await page.moment.read(look)).value
+    helped = (await page.moment.read(read_gang)).value
     values: dict[str, Any] = {"app": app, "name": name, "helped": helped}
     values["whole"] = page.text("whole")
     if helped is None:
@@ -283,8 +283,8 @@ async def _helps(page: PageRequest) -> Response:
     except Problem as problem:
         return render_page(page, "helps.html", wrong=problem.detail, found=None, **values)
 
-    def read(context: ReadContext) -> Steps[list[Shown]]:
-        helps: list[Shown] = []
+    def read(context: ReadContext) -> Steps[list[TemplateData]]:
+        helps: list[TemplateData] = []
         for remedy in found.remedies:
             yield
             helps.append(remedy_line(remedy, refusal_of(page, context, remedy["events"]), context))
@@ -294,12 +294,12 @@ async def _helps(page: PageRequest) -> Response:
     return render_page(page, "helps.html", wrong="", found=found, helps=helps.value, **values)
 
 
-REMEDY_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/helps", Role.READER, _helps),)
+REMEDY_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/helps", Role.READER, _remedies),)
 """What would help."""
 
 
 # PAGE-80
-async def _starts(page: PageRequest) -> Response:
+async def _start_forecast(page: PageRequest) -> Response:
     """Foretell when an ask starts, which takes up to some ten seconds."""
     app, name = page.in_path("app"), page.in_path("ask")
     if page.moment.is_past:
@@ -312,5 +312,5 @@ async def _starts(page: PageRequest) -> Response:
     return render_page(page, "starts.html", app=app, name=name, wrong="", found=found)
 
 
-FORECAST_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/starts", Role.READER, _starts),)
+FORECAST_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/starts", Role.READER, _start_forecast),)
 """When an ask starts."""

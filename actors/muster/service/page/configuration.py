@@ -23,7 +23,7 @@ from muster.service.input.configuration import (
 )
 from muster.service.input.dry_runs import history_start
 from muster.service.page.actions import DecisionPreview
-from muster.service.page.renderer import Shown, render_page
+from muster.service.page.renderer import TemplateData, render_page
 from muster.service.page.requests import Form, Page, PageRequest
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
@@ -32,7 +32,7 @@ from muster_core.structures.steps import Steps
 
 
 # PAGE-54
-def queue_lines_of(path: str, text: str) -> Shown | None:
+def queue_lines_of(path: str, text: str) -> TemplateData | None:
     """Return the lines of a queue, or of the nearest queue above it that stands there.
 
     Args:
@@ -42,7 +42,7 @@ def queue_lines_of(path: str, text: str) -> Shown | None:
     Returns:
         The lines; None if not even its root stands there.
     """
-    found: Shown | None = None
+    found: TemplateData | None = None
     for partition in _items(yaml.compose(text), "partitions"):
         below, wanted = _items(partition, "queues"), path.split(".")
         for depth, name in enumerate(wanted, start=1):
@@ -126,7 +126,7 @@ class ComparisonTable:
         self.is_same: bool = found["same"]
         self.decisions: int = found["decisions"]
 
-    def whole(self) -> list[Shown]:
+    def whole(self) -> list[TemplateData]:
         """Return the figures of the whole, with the utilisation by resource type."""
         both = self._found["all"]
         rows = [*_rows(both)]
@@ -135,7 +135,7 @@ class ComparisonTable:
             rows.append(_row(f"{kind} used, on average", a, b, percent, points))
         return rows
 
-    def queues(self) -> Iterator[tuple[str, list[Shown]]]:
+    def queues(self) -> Iterator[tuple[str, list[TemplateData]]]:
         """Yield the queues for which something differs, with the figures that do."""
         for queue in self._found["queues"]:
             rows = [row for row in _rows(queue) if not row["is_same"]]
@@ -152,7 +152,7 @@ class ComparisonTable:
         return count
 
 
-def _rows(both: Mapping[str, Any]) -> Iterator[Shown]:
+def _rows(both: Mapping[str, Any]) -> Iterator[TemplateData]:
     for name, path, write in _FIGURES:
         yield _row(name, _at(both["a"], path), _at(both["b"], path), write)
 
@@ -166,7 +166,7 @@ def _at(figures: Any, path: Sequence[str]) -> float | None:  # noqa: ANN401 - a 
 
 def _row(
     name: str, a: float | None, b: float | None, write: _Writer, by: _Writer | None = None
-) -> Shown:
+) -> TemplateData:
     """Return a row.
 
     Args:

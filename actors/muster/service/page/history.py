@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from muster.figures.text import held_words
 from muster.service.decision_log import MOST_OF_SUBJECT, DecisionsRemovedError
-from muster.service.page.renderer import Shown, render_page
+from muster.service.page.renderer import TemplateData, render_page
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
 from muster_core.decisions import GONE, Announced, Kind, Reason
@@ -102,7 +102,7 @@ def _is_refusal(announced: Announced) -> bool:
     return announced.decision.kind is Kind.REJECTED
 
 
-def history_line(announced: Announced) -> Shown:
+def history_line(announced: Announced) -> TemplateData:
     """Return a decision as it is shown."""
     decision = announced.decision
     reason = "" if decision.reason is None else decision.reason.value.replace("_", " ")
@@ -139,7 +139,7 @@ def _tone(kind: Kind, reason: Reason | None) -> str:
             return ""
 
 
-def earlier_life(life: Sequence[Announced]) -> Shown:
+def earlier_life(life: Sequence[Announced]) -> TemplateData:
     """Return it from all decisions about it, oldest first."""
     last = next((one for one in reversed(life) if not _is_refusal(one)), None)
     reason = None if last is None else last.decision.reason
@@ -203,7 +203,7 @@ def _begin(subject: HistorySubject, found: Sequence[Announced], came_us: int | N
 # PAGE-44, PAGE-85
 async def latest_part(
     page: PageRequest, subject: HistorySubject, last: int, begin_us: int | None, *, is_there: bool
-) -> Shown:
+) -> TemplateData:
     """Return what is in memory.
 
     Args:
@@ -260,7 +260,7 @@ async def earlier_part(
     begin_us: int | None,
     *,
     is_inside: bool,
-) -> Shown:
+) -> TemplateData:
     """Return what was decided before, as far as it is found in a short time.
 
     Args:
@@ -372,7 +372,7 @@ async def decision_history(
     unknown: UnknownItem | None,
     *,
     is_known: bool = False,
-) -> tuple[Shown, str]:
+) -> tuple[TemplateData, str]:
     """Return the latest decisions about a thing, and why it is not there.
 
     Args:
@@ -403,7 +403,7 @@ async def subject_page(
     page: PageRequest,
     template: str,
     subject: HistorySubject,
-    read: Callable[[ReadContext], Steps[Shown]],
+    read: Callable[[ReadContext], Steps[TemplateData]],
     **context: object,
 ) -> Response:
     """Return the page of a thing, with its history.
@@ -426,7 +426,7 @@ async def subject_page(
         seen["unknown"],
         is_known=seen.get("ended") is not None,
     )
-    shown: Shown = {**seen, **context, "found": found, "seen": seen, "excerpt": excerpt}
+    shown: TemplateData = {**seen, **context, "found": found, "seen": seen, "excerpt": excerpt}
     return render_page(page, template, about=subject.kind, problem=problem, **shown)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.service.page.renderer import Shown
+from muster.service.page.renderer import TemplateData
 from muster.service.queries.reader import ReadContext
 from muster_core.structures.steps import Steps, in_pieces
 
@@ -157,7 +157,7 @@ def _colour_by_queue(
     context: ReadContext, queue: str, cells: Sequence[NodeCell]
 ) -> Steps[tuple[Sequence[str], Sequence[str | None]]]:
     """Give each node the colour of the queue that holds most of it; return what colours mean."""
-    below = _Below(queue)
+    below = _BranchFinder(queue)
     holders: list[str | None] = []
     for piece in in_pieces(cells, _PIECE):
         yield
@@ -183,7 +183,7 @@ ELSEWHERE: Final = "queues elsewhere"
 
 
 @final
-class _Below:
+class _BranchFinder:
     """Tells of a leaf which child of a queue it is below.
 
     Args:
@@ -207,7 +207,7 @@ class _Below:
         return ".".join(path.split(".")[: self._depth + 1])
 
 
-def _holder(context: ReadContext, node: Node, below: _Below) -> str | None:
+def _holder(context: ReadContext, node: Node, below: _BranchFinder) -> str | None:
     """Return the queue that holds the largest dominant share of a node, or None."""
     apps, sums = context.view.apps, dict[str, Mapping[str, int]]()
     for key, name in node.held:
@@ -254,7 +254,7 @@ _DRAWN_AT_ONCE: Final = 256
 
 
 # PAGE-30
-def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[Shown]]:
+def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[TemplateData]]:
     """Return the maps of all groups.
 
     Args:
@@ -264,7 +264,7 @@ def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[Sho
     """
     columns = max(1, ceil(sqrt(len(cells) * _ASPECT)))
     grouped = _grouped(cells, group) if group else {"": cells}
-    maps: list[Shown] = []
+    maps: list[TemplateData] = []
     for name, found in grouped.items():
         made = yield from _map(name, found, columns, bands)
         maps.append(made)
@@ -288,7 +288,7 @@ def _grouped(cells: Sequence[NodeCell], group: str) -> Mapping[str, Sequence[Nod
     return grouped
 
 
-def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Steps[Shown]:
+def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Steps[TemplateData]:
     paths: list[list[str]] = [[] for _ in range(bands)]
     hatched: list[str] = []
     counts = [0] * bands

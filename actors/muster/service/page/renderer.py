@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from muster.service.page.requests import Moment, PageRequest
 
 
-Shown = dict[str, Any]
+TemplateData = dict[str, Any]
 """What a template shows of one thing, by the names that it has there."""
 
 _MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -156,7 +156,7 @@ _MOMENT = ("at",)
 
 
 # PAGE-63
-def slider_of(moment: Moment, request: Request) -> Shown | None:
+def slider_of(moment: Moment, request: Request) -> TemplateData | None:
     """Return the slider of a page; None if no history is kept.
 
     Args:
@@ -411,7 +411,7 @@ def render_page(
         """Return an instant of the scheduler as a date for readers, to the second."""
         return moment_words(moment_text(at_us)[:19])
 
-    def said(message: str, at_us: object = None) -> str:
+    def readable(message: str, at_us: object = None) -> str:
         """Return the message of a reason with its times as readers want them.
 
         Args:
@@ -421,7 +421,7 @@ def render_page(
         return rounded(dated(message, at_us, date_words))
 
     # PAGE-81
-    def reserved_said(reserved: Reserved, ask: str | None = None) -> str:
+    def reservation_text(reserved: Reserved, ask: str | None = None) -> str:
         """Say what is reserved for an ask, as ``app/ask``, or for a whole gang."""
         return what_is_reserved(ask, reserved, date_words)
 
@@ -459,8 +459,8 @@ def render_page(
         slider=slider_of(page.moment, page.request),
         date=moment_text,
         now_ms=service.unix_us(page.moment.now_us()) // 1000,
-        said=said,
-        reserved_said=reserved_said,
+        readable=readable,
+        reservation_text=reservation_text,
         not_then=partial(not_then, written=date_words),
         whom_it_passed=partial(whom_it_passed, written=date_words),
         instant_of=instant_of,

@@ -210,11 +210,11 @@ class Moment:
         if at_us is None:
             return await read_state(self.service, read)
 
-        def look(past: PastState, gone: Flag) -> ReadResult[T]:
+        def work(past: PastState, gone: Flag) -> ReadResult[T]:
             context = ReadContext(past.machine_at(at_us), past.ledger, past.ask_index)
             return ReadResult(read_all(read(context), gone), past.number, at_us)
 
-        return await moments.read(self.request, await moments.batch_at(at_us), look)
+        return await moments.read(self.request, await moments.batch_at(at_us), work)
 
 
 # PAGE-62

@@ -274,10 +274,10 @@ def page_routes(service: Callable[[], Service]) -> list[BaseRoute]:
     Args:
         service: Returns the running service.
     """
-    return routes_by_path(service, ALL_PAGES, _answered)
+    return routes_by_path(service, ALL_PAGES, _respond)
 
 
-async def _answered(service: Service, route: Page, request: Request) -> Response:
+async def _respond(service: Service, route: Page, request: Request) -> Response:
     """Return the response to a request, whatever happens."""
     page: PageRequest | None = None
     try:
@@ -300,7 +300,7 @@ async def _answered(service: Service, route: Page, request: Request) -> Response
             page = attrs.evolve(page, moment=await present_of(service, request))
             page = attrs.evolve(page, moment=await moment_of(service, request))
         began_s = time.thread_time()
-        response = await _handled(route, page)
+        response = await _handle(route, page)
         if page.is_part:
             response.headers[PAUSE] = str(pause_ms(time.thread_time() - began_s))
         return response
@@ -316,7 +316,7 @@ async def _answered(service: Service, route: Page, request: Request) -> Response
 
 
 # PAGE-69
-async def _handled(route: Page, page: PageRequest) -> Response:
+async def _handle(route: Page, page: PageRequest) -> Response:
     """Return the page; where what it is about is not there, when it was."""
     try:
         return await route.handler(page)

@@ -18,7 +18,7 @@ from muster.service.access import Role
 from muster.service.api.lists import full_gang
 from muster.service.page.renderer import (
     HEADERS,
-    Shown,
+    TemplateData,
     address_without,
     moment_words,
     render_page,
@@ -60,7 +60,7 @@ async def _step_instant(page: PageRequest) -> int | None:
     kept = _extent(moment)
     if by in _BATCHES:
         at_us = min(moment.now_us(), now_us(moment, kept))
-        found = await page.service.past.look(
+        found = await page.service.past.inspect_store(
             lambda reader: adjacent_instant(reader, at_us, _BATCHES[by])
         )
         if found is None and by == "-batch":
@@ -94,7 +94,7 @@ def now_us(moment: Moment, kept: HistoryExtent) -> int:
 
 
 # PAGE-61
-async def _made(page: PageRequest) -> Response:
+async def _progress(page: PageRequest) -> Response:
     """Return how much is made of the past state that was begun last, in percent, as a text."""
     share = page.service.past.under_way()
     return PlainTextResponse("" if share is None else f"{share * 100:.0f}", headers=HEADERS)
@@ -102,7 +102,7 @@ async def _made(page: PageRequest) -> Response:
 
 STEP_PAGES: Final = (
     Page("GET", "/time/go", Role.READER, _go),
-    Page("GET", "/time/made", Role.READER, _made),
+    Page("GET", "/time/made", Role.READER, _progress),
 )
 """Steps."""
 
@@ -282,7 +282,7 @@ _NAMED: Final = 3
 """How many nodes are named in a group."""
 
 
-def decision_row(announced: Announced) -> Shown:
+def decision_row(announced: Announced) -> TemplateData:
     """Return a decision as it is shown behind the name of what it is about."""
     path, about = _page_of(announced)
     return {
@@ -340,7 +340,7 @@ def _page_of(announced: Announced) -> tuple[str, str]:
 
 
 # PAGE-65
-def groups_of(decisions: Iterable[Announced]) -> list[Shown]:
+def groups_of(decisions: Iterable[Announced]) -> list[TemplateData]:
     """Return decisions in groups, in the order of the first one of each."""
     found: dict[object, list[Announced]] = {}
     for one in decisions:
@@ -356,7 +356,7 @@ def _key(announced: Announced) -> object:
     return (announced.at_us, one.kind, app, one.reason, one.state, message)
 
 
-def _group(several: Sequence[Announced]) -> Shown:
+def _group(several: Sequence[Announced]) -> TemplateData:
     rows = [decision_row(one) for one in several]
     if len(rows) == 1:
         return {**rows[0], "rows": rows}
@@ -401,33 +401,33 @@ async def _time(page: PageRequest) -> Response:
     kept = page.moment.extent
     if kept is None:
         return render_page(page, "time.html", kept=None, is_off=page.service.options.state is None)
-    asked = await span_query(page, kept)
-    found = await _happened(page, asked)
+    query = await span_query(page, kept)
+    found = await _summary_of(page, query)
     more = None if found is None else found.more
-    length_us = 0 if asked.span is None else asked.span.until_us - asked.span.from_us
+    length_us = 0 if query.span is None else query.span.until_us - query.span.from_us
     return render_page(
         page,
         "time.html",
-        status=400 if asked.wrong else 200,
+        status=400 if query.wrong else 200,
         kept=kept,
-        asked=asked,
-        notes=asked.notes if found is None else asked.summary(found),
-        span=asked.span,
+        query=query,
+        notes=query.notes if found is None else query.summary(found),
+        span=query.span,
         found=found,
         groups=[] if found is None else groups_of(found.decisions),
         evictions=[] if found is None else [decision_row(one) for one in found.evictions],
         kinds=tuple(Kind),
         states=[state.value for state in AppState if state is not AppState.NEW],
         further="" if more is None else _with_after(page, str(more)),
-        earlier=0 if asked.span is None else max(asked.span.from_us - length_us, 0),
+        earlier=0 if query.span is None else max(query.span.from_us - length_us, 0),
         presets=_presets(page.moment, kept),
         begin=urlencode({"from": page.moment.iso(kept.first_us)}),
     )
 
 
-async def _happened(page: PageRequest, asked: SpanQuery) -> SpanSummary | None:
+async def _summary_of(page: PageRequest, query: SpanQuery) -> SpanSummary | None:
     """Return what happened in a span; None if nothing is there of it."""
-    directory, span = page.service.options.state, asked.span
+    directory, span = page.service.options.state, query.span
     assert directory is not None, "there is a history"
     if span is None:
         return None

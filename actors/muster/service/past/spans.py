@@ -90,13 +90,13 @@ class Changes:
 
     Args:
         reader: The state directory.
-        let_in: Knows the index of each event.
+        accepted: Knows the index of each event.
         most: Of how many it is said how they differ, the first ones.
     """
 
-    def __init__(self, reader: StateReader, let_in: AcceptedEvents, most: int) -> None:
+    def __init__(self, reader: StateReader, accepted: AcceptedEvents, most: int) -> None:
         self._reader = reader
-        self._let_in = let_in
+        self._accepted = accepted
         self._most = most
         self._found: list[tuple[int, int, Configuration]] = []
 
@@ -110,7 +110,7 @@ class Changes:
         """Yield the configurations that came into force in a batch."""
         if CONFIGURES not in batch.packed_events:
             return
-        first = self._let_in.index_of(batch)
+        first = self._accepted.index_of(batch)
         for one in batch.decisions:
             if one.decision.kind is Kind.CONFIG and one.decision.index is not None:
                 event = batch.events[one.decision.index - first]
@@ -186,7 +186,7 @@ class PastObject:
             case PastKind.APP | PastKind.NODE:
                 return self.name.encode()
 
-    def comes(self, event: events.Event) -> bool:
+    def is_added_by(self, event: events.Event) -> bool:
         """Return whether it is there after an event that was let in."""
         match event:
             case events.AddNode(node=node):
@@ -194,7 +194,7 @@ class PastObject:
             case events.AddApp(app=app, queue=queue):
                 return self._is_app(app) or self._is_queue(queue)
             case events.AddAsk():
-                return self._comes_with(event)
+                return self._is_added_with(event)
             case events.AddGang(gang=gang):
                 return self._is_gang(gang)
             case events.Configure(config=config):
@@ -204,7 +204,7 @@ class PastObject:
             case _:
                 return False
 
-    def goes(self, event: events.Event) -> bool:
+    def is_removed_by(self, event: events.Event) -> bool:
         """Return whether it is not there after an event that was let in.
 
         Only nodes and queues are asked for: what else is over still has its page.
@@ -235,7 +235,7 @@ class PastObject:
         written = "" if path is None else f"{path.lower()}."
         return self.sort is PastKind.QUEUE and written.startswith(f"{self.name}.")
 
-    def _comes_with(self, event: events.AddAsk) -> bool:
+    def _is_added_with(self, event: events.AddAsk) -> bool:
         if self.sort is PastKind.ASK:
             return event.app == self.app and self.name in event.names()
         return self._is_gang(event.gang)
@@ -299,7 +299,7 @@ def existence_of(
 class _ExistenceSearch:
     reader: StateReader
     thing: PastObject
-    let_in: AcceptedEvents
+    accepted: AcceptedEvents
     gone: Flag
 
     def _events(self, after: int, until: int) -> Iterator[tuple[KeptBatch, events.Event]]:
@@ -311,13 +311,13 @@ class _ExistenceSearch:
             if self.gone.is_set():
                 raise ClientGoneError
             if any(tag in batch.packed_events for tag in tags):
-                for event in self.let_in.events(batch):
+                for event in self.accepted.events(batch):
                     yield batch, event
 
     def forward(self, here: int, last: int) -> int | None:
         """Return when it comes first after a batch."""
         found = self._events(here, min(last, here + _FAR_EACH_WAY))
-        return next((batch.at_us for batch, event in found if self.thing.comes(event)), None)
+        return next((batch.at_us for batch, event in found if self.thing.is_added_by(event)), None)
 
     def back(self, here: int) -> int | None:
         """Return when it went last until a batch, if it was there before."""
@@ -327,9 +327,9 @@ class _ExistenceSearch:
             begin = max(end - _WINDOW, anchor)
             for batch, event in reversed([*self._events(begin, end)]):
                 # A configuration without a queue says that it went only if it was there before.
-                if self.thing.comes(event):
+                if self.thing.is_added_by(event):
                     return went_us
-                if self.thing.goes(event):
+                if self.thing.is_removed_by(event):
                     went_us = batch.at_us
                     if self.thing.sort is PastKind.NODE:
                         return went_us
@@ -565,14 +565,14 @@ class _SpanCounts:
 
     def __init__(self, span: Span, reader: StateReader) -> None:
         self._span = span
-        self._let_in = AcceptedEvents(reader, span.entered)
+        self._accepted = AcceptedEvents(reader, span.entered)
         self._batches = self._events = 0
         self._kinds: Counter[Kind] = Counter()
         self._reasons: Counter[Reason] = Counter()
         self._bound, self._states = Counter[str](), Counter[str]()
         self._evictions: list[Announced] = []
         self._refusals: list[Announced] = []
-        self._changes = Changes(reader, self._let_in, NAMED)
+        self._changes = Changes(reader, self._accepted, NAMED)
         self._came, self._went, self._gangs, self._configured = (_NameList() for _ in range(4))
         self._page: list[Announced] = []
         self._is_more = False
@@ -583,7 +583,7 @@ class _SpanCounts:
         self._batches += 1
         self._events += batch.event_count
         if any(tag in batch.packed_events for tag in _RARE):
-            for event in self._let_in.events(batch):
+            for event in self._accepted.events(batch):
                 self._take_event(batch.at_us, event)
         for one in decisions:
             if one.decision.kind is Kind.GANG_TIMED_OUT:

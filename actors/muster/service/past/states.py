@@ -107,7 +107,7 @@ def rebuild_state(
         for batch in reader.batches(after=first, until=number):
             if gone.is_set():
                 raise ClientGoneError
-            built.let_in(batch)
+            built.replay(batch)
             tell((batch.number - first) / (number - first))
             time.sleep(0)  # Lets the service's own thread run.
     return built.end()
@@ -133,7 +133,7 @@ class _StateRebuild:
             between = reader.batches(after=self.heard, until=self.decided, verify=False)
             self._index -= sum(batch.event_count for batch in between)
 
-    def let_in(self, batch: KeptBatch) -> None:
+    def replay(self, batch: KeptBatch) -> None:
         """Let a batch in again, where it is not known yet."""
         index, self._index = self._index, self._index + batch.event_count
         decisions = None
@@ -313,7 +313,7 @@ class KeptEndedAsks:
                 return known
         whole = [one.batch for one in reader.checkpoints() if one.complete]
         until = min((batch for batch in whole if batch >= until), default=until)
-        part = _heard(reader, until, entered, gone)
+        part = _replayed_lives(reader, until, entered, gone)
         self._parts[part.after] = part
         self._parts.move_to_end(part.after)
         if len(self._parts) > _PARTS:
@@ -321,7 +321,7 @@ class KeptEndedAsks:
         return part
 
 
-def _heard(reader: StateReader, until: int, entered: tuple[int, int], gone: Flag) -> _Part:
+def _replayed_lives(reader: StateReader, until: int, entered: tuple[int, int], gone: Flag) -> _Part:
     """Let a ledger hear again of the batches since the checkpoint before one."""
     ledger, after, _ = ledger_at(reader, until - 1)
     ledger.book.lives = EndedAsks(MOST_ENDED)
@@ -438,12 +438,12 @@ class PastStateCache:
             StoreError: If the directory cannot be read.
         """
 
-        def look(reader: StateReader) -> int:
+        def find(reader: StateReader) -> int:
             return reader.batch_at(at_us)
 
-        return await self.look(look)
+        return await self.inspect_store(find)
 
-    async def look(self, read: Callable[[StateReader], T]) -> T:
+    async def inspect_store(self, read: Callable[[StateReader], T]) -> T:
         """Look into the state directory, which there is, for a moment and in a thread.
 
         Raises:
@@ -452,11 +452,11 @@ class PastStateCache:
         directory = self.directory
         assert directory is not None, "there is a history"
 
-        def look() -> T:
+        def work() -> T:
             with StateReader(directory) as reader:
                 return read(reader)
 
-        return await trio.to_thread.run_sync(look, limiter=self._looks)
+        return await trio.to_thread.run_sync(work, limiter=self._looks)
 
     async def work(self, request: Request, work: Callable[[Flag], T]) -> T:
         """Do longer work in a thread, until the browser leaves.
@@ -492,13 +492,13 @@ class PastStateCache:
         async with self._using(number) as entry, entry.lock:
             past = entry.past
             if past is None:
-                past = entry.past = await self._made(request, number, entry)
+                past = entry.past = await self._build(request, number, entry)
             found = past
             value = await self.work(request, lambda gone: read(found, gone))
         await self._trim()
         return value
 
-    async def _made(self, request: Request, number: int, entry: _CacheEntry) -> PastState:
+    async def _build(self, request: Request, number: int, entry: _CacheEntry) -> PastState:
         directory = self.directory
         assert directory is not None, "there is a history"
 

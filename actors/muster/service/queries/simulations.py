@@ -117,12 +117,12 @@ async def _end(process: trio.Process) -> None:
     process.kill()
 
 
-def _one_of(what: str) -> OneAtATime:
+def _one_at_a_time(what: str) -> OneAtATime:
     busy = f"other {what} are under way; try again later"
     return OneAtATime(busy, round(LIMIT_S), most=inf, patience_s=LIMIT_S)
 
 
-_FORECASTS: Final = _one_of("forecasts")
+_FORECASTS: Final = _one_at_a_time("forecasts")
 
 
 @final
@@ -166,7 +166,7 @@ async def forecast_start(service: Service, app: str, ask: str) -> StartForecast:
     return StartForecast(answer.batch, answer.at_us, forecast, later)
 
 
-_SEARCHES: Final = _one_of("searches for remedies")
+_SEARCHES: Final = _one_at_a_time("searches for remedies")
 
 
 @final
@@ -204,7 +204,7 @@ async def search_remedies(service: Service, app: str, ask: str) -> RemedySearch:
         Problem: 503 if other searches take too long.
     """
     answer = await run_in_child(service, _SEARCHES, "remedies", (app, ask))
-    remedies = [_as_sent(line["remedy"]) for line in answer.lines if "remedy" in line]
+    remedies = [_sendable(line["remedy"]) for line in answer.lines if "remedy" in line]
     end = answer.lines[-1] if answer.lines and "trials" in answer.lines[-1] else None
     if end is None:
         return RemedySearch(answer.batch, answer.at_us, remedies, None, exhausted=True)
@@ -214,7 +214,7 @@ async def search_remedies(service: Service, app: str, ask: str) -> RemedySearch:
 
 
 # OUTLOOK-33
-def _as_sent(remedy: dict[str, Any]) -> dict[str, Any]:
+def _sendable(remedy: dict[str, Any]) -> dict[str, Any]:
     """Return a remedy with the events that may be sent: none that says that a machine is there."""
     events = remedy["events"] if remedy["applicable"] else ()
     return {**remedy, "events": [one for one in events if one["op"] != "settle"]}

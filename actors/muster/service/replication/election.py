@@ -131,7 +131,7 @@ class FileLease(Lease):
                     connection.execute("COMMIT")
                     return result
             except sqlite3.Error as error:
-                msg = f"{self} {_what_is_wrong(self._path, error)}"
+                msg = f"{self} {_explain_error(self._path, error)}"
                 raise LeaseError(msg) from error
 
         return await trio.to_thread.run_sync(
@@ -173,7 +173,7 @@ def _row(connection: sqlite3.Connection) -> _Row | None:
     return row if row[0] else None
 
 
-def _what_is_wrong(path: Path, error: sqlite3.Error) -> str:
+def _explain_error(path: Path, error: sqlite3.Error) -> str:
     if os.path.isdir(path):
         return "is a folder: name a file"
     if not os.path.isdir(path.parent):
@@ -364,7 +364,7 @@ class Election:
             LeaseLostError: When it is lost.
         """
 
-        def may(record: LeaseRecord) -> bool:
+        def may_lead(record: LeaseRecord) -> bool:
             is_right = record.term <= self._leadership.term and following.is_level
             if not is_right and not self._has_warned:
                 message = (
@@ -378,7 +378,7 @@ class Election:
         while not self._lease.is_held:
             self._trying = trio.CancelScope()
             with self._trying:
-                await self._lease.acquire(may)
+                await self._lease.acquire(may_lead)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.hold)
             made = await following.promote(client)

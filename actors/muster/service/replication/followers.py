@@ -136,14 +136,14 @@ class Followers:
         self._is_open = True
 
     # REPLICA-10
-    async def first(self, ends: trio.Event) -> None:
+    async def wait_for_first(self, ends: trio.Event) -> None:
         """With ``--sync strict``, wait until a follower has what is kept, or the service ends."""
         if self._sync != "strict":
             return
         async with trio.open_nursery() as nursery:
 
             async def reach() -> None:
-                await self._reached(self.last)
+                await self._wait_for_acknowledgement(self.last)
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(reach)
@@ -200,14 +200,14 @@ class Followers:
         """
         if not self._recent or not self._recent[0][0] <= after + 1 <= self.last:
             return None
-        for first, last, frame in reversed(self._recent):
-            if first == after + 1:
+        for wait_for_first, last, frame in reversed(self._recent):
+            if wait_for_first == after + 1:
                 return last, frame
-            if first <= after:
+            if wait_for_first <= after:
                 return None  # It is within a frame.
         return None
 
-    async def news(self, after: int) -> None:
+    async def wait_for_batches(self, after: int) -> None:
         """Wait until there are batches after one, or the service ends."""
         while self.last <= after and not self.is_over:
             await self._news.wait()
@@ -219,7 +219,7 @@ class Followers:
         if self.is_alone:
             return
         with trio.move_on_after(self._timeout_s) as waiting:
-            await self._reached(number)
+            await self._wait_for_acknowledgement(number)
         if not waiting.cancelled_caught:
             return
         message = f"no follower has acknowledged batch {number} within {self._timeout_s:g} s"
@@ -231,12 +231,12 @@ class Followers:
         self.is_held = True
         self._held.set()
         try:
-            await self._reached(number)
+            await self._wait_for_acknowledgement(number)
         finally:
             self.is_held, self._held = False, trio.Event()
         _LOG.warning("a follower has batch %d: calls are answered again", number, extra=_CHANGE)
 
-    async def _reached(self, number: int) -> None:
+    async def _wait_for_acknowledgement(self, number: int) -> None:
         while self._most < number:
             await self._acknowledged.wait()
 
@@ -324,7 +324,7 @@ class Followers:
         self._acknowledged = trio.Event()
 
     # REPLICA-6
-    def differ(self, name: str, difference: str) -> None:
+    def note_difference(self, name: str, difference: str) -> None:
         """Hear that a follower has ended, since it decided otherwise."""
         self.differences += 1
         follower = self._known.get(name)

@@ -101,7 +101,7 @@ class _Acknowledgements:
     async def __anext__(self) -> bytes:
         """Wait until more is on disk, and return its line."""
         with trio.move_on_at(self._end):
-            await self._followers.news(self.sent)
+            await self._followers.wait_for_batches(self.sent)
         if self._followers.last <= self.sent:
             raise StopAsyncIteration
         self.sent = self._followers.last
@@ -267,7 +267,7 @@ class Following:
             term = await trio.to_thread.run_sync(self._read_own)
             try:
                 async with self._address.open(term) as client:
-                    about = await _asked(client, "")
+                    about = await _get_json(client, "")
                     self._check(about)
                     is_other = not self._last.digest or not await self._is_known(client)
                     if is_other:
@@ -409,7 +409,7 @@ class Following:
         }
         async with self._address.open(self._leadership.term) as leader:
             # Another version may have been started there since it was asked last.
-            about = await _asked(leader, "")
+            about = await _get_json(leader, "")
             self._check_format(about)
             self._version = str(about["version"])
             async with leader.stream("GET", f"{_PATH}/batches", params=place) as response:
@@ -447,7 +447,7 @@ class Following:
             for frame in frames.feed(some):
                 self._heard_at = trio.current_time()
                 if frame[0] == "beat":
-                    await self._hear(client, term=frame[1], last=frame[2])
+                    await self._note_beat(client, term=frame[1], last=frame[2])
                 else:
                     group = BatchGroup.of(frame)
                     self._leader_last = max(self._leader_last, group.rows[-1].number)
@@ -457,7 +457,7 @@ class Following:
         if self._leader_last <= self._last.batch:
             self._level_at, self._was_level = at, True
 
-    async def _hear(self, client: Client, *, term: int, last: int) -> None:
+    async def _note_beat(self, client: Client, *, term: int, last: int) -> None:
         """Hear that the leader is there."""
         if term > self._leadership.term:
             await client.call(Follow((), (), term, self._version))
@@ -482,9 +482,9 @@ class Following:
                     groups.append(receive.receive_nowait())
             size = sum(len(row.events) for group in groups for row in group.rows)
             if size <= _SMALL_BYTES:  # A thread would take longer than that.
-                batches, requests = self._kept(groups)
+                batches, requests = self._kept_batches(groups)
             else:
-                batches, requests = await trio.to_thread.run_sync(self._kept, groups)
+                batches, requests = await trio.to_thread.run_sync(self._kept_batches, groups)
             try:
                 await client.call(Follow(batches, requests, self._leadership.term, self._version))
             except StoreError as error:
@@ -506,14 +506,16 @@ class Following:
         followers = self._leadership.followers
         sent = self._last.batch
         while not followers.is_over:
-            await followers.news(sent)
+            await followers.wait_for_batches(sent)
             acknowledgements = _Acknowledgements(self.name, followers, sent)
             _check_status(
                 await leader.post(f"{_PATH}/acknowledged", content=acknowledgements, headers=_LINES)
             )
             sent = acknowledgements.sent
 
-    def _kept(self, groups: Sequence[BatchGroup]) -> tuple[list[KeptBatch], list[RequestRow]]:
+    def _kept_batches(
+        self, groups: Sequence[BatchGroup]
+    ) -> tuple[list[KeptBatch], list[RequestRow]]:
         last, path = self._last, self._state / NAME
         batches: list[KeptBatch] = []
         for group in groups:
@@ -569,7 +571,7 @@ def name_of(state: Path) -> str:
     return f"{socket.gethostname()}:{state.absolute()}"
 
 
-async def _asked(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+async def _get_json(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
     response = await client.get(f"{_PATH}{path}")
     _check_status(response)
     found: dict[str, Any] = response.json()

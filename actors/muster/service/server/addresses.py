@@ -182,7 +182,7 @@ def _bind(address: Address, *, protected: bool) -> list[BoundSocket]:
     if failure is not None and (not bound or failure.errno != errno.EADDRNOTAVAIL):
         for one in bound:
             one.close()
-        raise _cannot(address, failure)
+        raise _listen_error(address, failure)
     return bound
 
 
@@ -190,20 +190,20 @@ def _bind(address: Address, *, protected: bool) -> list[BoundSocket]:
 def _bind_unix(address: Address, path: Path, mode: int) -> BoundSocket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _make_way(address, path)
+        _remove_stale_socket(address, path)
         with _umask(~mode & 0o777):
             made.bind(str(path))
         made.listen(_BACKLOG)
         return BoundSocket(made, address, path.stat().st_ino)
     except OSError as error:
         made.close()
-        raise _cannot(address, error) from None
+        raise _listen_error(address, error) from None
     except BaseException:
         made.close()
         raise
 
 
-def _make_way(address: Address, path: Path) -> None:
+def _remove_stale_socket(address: Address, path: Path) -> None:
     """Remove the socket of a process that has ended.
 
     Raises:
@@ -244,7 +244,7 @@ def _umask(mask: int) -> Generator[None]:
         os.umask(before)
 
 
-def _cannot(address: Address, error: OSError) -> ListenError:
+def _listen_error(address: Address, error: OSError) -> ListenError:
     if error.errno == errno.EADDRINUSE:
         return ListenError(f"listen: {address.written}: another process listens there")
     return ListenError(f"listen: {address.written}: {error.strerror or error}")

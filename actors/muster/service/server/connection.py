@@ -144,10 +144,10 @@ class Connection:
                 if not self._can_go_on():
                     break
         if not self._is_idle:
-            await self._throw_rest_away()
+            await self._discard_rest()
             await self._finish()
         elif self._waiting.cancel_called:
-            await self._time_is_up()
+            await self._end_for_lateness()
             await self._end_sending()
         else:
             await self._finish()
@@ -250,16 +250,16 @@ class Connection:
         if self._has_body:
             with suppress(*_GONE):
                 await self._until_left()
-            return _LEFT
+            return _DISCONNECT
         try:
             piece = self._request.take() or await self._next_piece()
         except h11.RemoteProtocolError as error:
             self._has_body = True
             if not self._answer.has_begun:
                 await self._refuse(error.error_status_hint)
-            return _LEFT
+            return _DISCONNECT
         except _GONE:
-            return _LEFT
+            return _DISCONNECT
         self._body_bytes += len(piece)
         if self._body_bytes > self._limits.body_bytes:
             raise too_long(self._limits)
@@ -330,7 +330,7 @@ class Connection:
         await self._write(head_of(status, head) + body)
         self._is_silent = True
 
-    async def _time_is_up(self) -> None:
+    async def _end_for_lateness(self) -> None:
         """Take leave of a client that has sent no whole request in time."""
         if self._is_ending():
             return
@@ -389,7 +389,7 @@ class Connection:
 
     # The end
 
-    async def _throw_rest_away(self) -> None:
+    async def _discard_rest(self) -> None:
         """Throw away what still comes of a body for a while, so that its sender reads the answer."""
         request, thrown = self._request, 0
         with trio.move_on_after(_REST_S), suppress(h11.RemoteProtocolError, *_GONE):
@@ -420,7 +420,7 @@ class Connection:
                 await self._stream.send_eof()
 
 
-_LEFT: Final[Message] = {"type": "http.disconnect"}
+_DISCONNECT: Final[Message] = {"type": "http.disconnect"}
 
 
 def _place(name: object) -> tuple[str, int] | None:

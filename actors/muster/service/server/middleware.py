@@ -173,8 +173,8 @@ class RequestGate:
 class _Exchange:
     """A request and its answer."""
 
-    def __init__(self, door: RequestGate, scope: Scope, receive: Receive, send: Send) -> None:
-        self._door = door
+    def __init__(self, gate: RequestGate, scope: Scope, receive: Receive, send: Send) -> None:
+        self._gate = gate
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -187,10 +187,10 @@ class _Exchange:
         """Answer the request, and log it."""
         scope = self._scope
         try:
-            app: ASGIApp = self._door.early(scope) or self._door.app
+            app: ASGIApp = self._gate.early(scope) or self._gate.app
             await app(scope, self._receive, self.send)
         except Problem as refused:
-            self._door.usage.refusals.note(refused)
+            self._gate.usage.refusals.note(refused)
             await self._refuse(refused)
         except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
             _LOG.exception("%s %s: a bug", scope["method"], _path(scope))
@@ -201,7 +201,7 @@ class _Exchange:
     async def _refuse(self, problem: Problem) -> None:
         """Answer a request with a problem, unless an answer has begun."""
         if self._status is None:
-            await self._door.refuses(self._scope, problem)(self._scope, self._receive, self.send)
+            await self._gate.refuses(self._scope, problem)(self._scope, self._receive, self.send)
 
     @property
     def is_being_sent(self) -> bool:
@@ -222,11 +222,11 @@ class _Exchange:
         if message["type"] == "http.response.start":
             status: int = message["status"]
             self._status = status
-            self._door.usage.requests.note(self._scope, status, perf_counter() - self._began)
+            self._gate.usage.requests.note(self._scope, status, perf_counter() - self._began)
             headers = [*message["headers"]]
             names = {name for name, _ in headers}
             headers += [field for field in _ALWAYS if field[0] not in names]
-            headers += self._door.leadership.headers()
+            headers += self._gate.leadership.headers()
             message = {**message, "headers": headers}
         else:
             self._sent_bytes += len(message.get("body", b""))

@@ -38,7 +38,7 @@ from muster.service.yunikorn.objects.diagnostics import (
     stacks,
 )
 from muster.service.yunikorn.objects.partitions import groups as groups_of, users as users_of
-from muster.service.yunikorn.objects.values import Made, YuniKornState
+from muster.service.yunikorn.objects.values import JsonObject, YuniKornState
 from muster.service.yunikorn.protocol import (
     TEXT,
     YAML,
@@ -85,14 +85,14 @@ class YuniKornRequest:
     http: Request
     names: Mapping[str, str]
 
-    async def look(self, read: Callable[[YuniKornState], Steps[T]]) -> T:
+    async def read_state(self, read: Callable[[YuniKornState], Steps[T]]) -> T:
         """Read the state between two batches.
 
         Args:
             read: Reads it in steps.
 
         Raises:
-            Wrong: What ``read`` raises.
+            YuniKornError: What ``read`` raises.
             ClosedSchedulerError: If the scheduler is closed.
         """
         service = self.service
@@ -130,23 +130,23 @@ def from_state(
     """
 
     async def handler(request: YuniKornRequest) -> Response:
-        def look(seen: YuniKornState) -> Steps[object]:
+        def read_object(state: YuniKornState) -> Steps[object]:
             yield
             if checks and "p" in request.names:
-                protocol.check_partition(seen, request.names["p"])
-            found = read(request, seen)
+                protocol.check_partition(state, request.names["p"])
+            found = read(request, state)
             if not isinstance(found, Generator):
                 return found
             return (yield from cast("Steps[object]", found))
 
-        return await answer_json(request.http, await request.look(look))
+        return await answer_json(request.http, await request.read_state(read_object))
 
     return handler
 
 
 def _only(of: Callable[[YuniKornState], object], *, checks: bool = True) -> Handler:
     """Return the handler that answers with what only the state decides."""
-    return from_state(lambda _, seen: of(seen), checks=checks)
+    return from_state(lambda _, state: of(state), checks=checks)
 
 
 clusters: Final = _only(partitions.clusters)
@@ -154,15 +154,15 @@ all_partitions: Final = _only(partitions.partitions)
 tree: Final = _only(partitions.tree)
 nodes: Final = _only(nodes_of)
 utilizations: Final = _only(utilizations_of)
-rules: Final = _only(lambda seen: partitions.rules(seen.machine.configuration))
+rules: Final = _only(lambda state: partitions.rules(state.machine.configuration))
 all_users: Final = _only(users_of, checks=False)
 all_groups: Final = _only(groups_of, checks=False)
 health: Final = _only(health_of)
 history_of_apps: Final = from_state(
-    lambda request, seen: partitions.history(seen, request.now_us, containers=False)
+    lambda request, state: partitions.history(state, request.now_us, containers=False)
 )
 history_of_containers: Final = from_state(
-    lambda request, seen: partitions.history(seen, request.now_us, containers=True)
+    lambda request, state: partitions.history(state, request.now_us, containers=True)
 )
 
 
@@ -170,12 +170,12 @@ history_of_containers: Final = from_state(
 
 
 @from_state
-def queue(request: YuniKornRequest, seen: YuniKornState) -> Steps[Made] | Made:
+def queue(request: YuniKornRequest, state: YuniKornState) -> Steps[JsonObject] | JsonObject:
     """Answer with one queue, and with those below it if that is asked for."""
-    entry = protocol.queue_of(seen, request.names["q"])
+    entry = protocol.queue_of(state, request.names["q"])
     if "subtree" in request.http.query_params:
-        return partitions.subtree(seen, entry)
-    return partitions.single(seen, entry)
+        return partitions.subtree(state, entry)
+    return partitions.single(state, entry)
 
 
 # Applications
@@ -186,21 +186,23 @@ async def applications_of_queue(request: YuniKornRequest) -> Response:
     # REST-9
     written = request.names["q"]
     path = _path_first(written)
-    state = request.names.get("state")
+    wanted_state = request.names.get("state")
 
     @from_state
-    def answer_with(request: YuniKornRequest, seen: YuniKornState) -> Steps[list[Made]]:
-        entry = seen.machine.registry.queues.get(path or protocol.path_of_queue(written))
+    def answer_with(request: YuniKornRequest, state: YuniKornState) -> Steps[list[JsonObject]]:
+        entry = state.machine.registry.queues.get(path or protocol.path_of_queue(written))
         if entry is None:
             if "/" in written:
                 raise NoEndpoint
             raise YuniKornError(404, "Queue not found")
-        if state is not None and state.lower() != _ACTIVE:
-            raise YuniKornError(400, f"the state must be {_ACTIVE}, and {state[:100]!r} is not")
-        status = _status(request) if state is not None else None
-        leaf = seen.view.queues.get(entry.key)
+        if wanted_state is not None and wanted_state.lower() != _ACTIVE:
+            raise YuniKornError(
+                400, f"the state must be {_ACTIVE}, and {wanted_state[:100]!r} is not"
+            )
+        status = _status(request) if wanted_state is not None else None
+        leaf = state.view.queues.get(entry.key)
         apps = list(leaf.apps.values()) if isinstance(leaf, LeafView) else []
-        return _applications(seen, apps, status)
+        return _applications(state, apps, status)
 
     return await answer_with(request)
 
@@ -216,12 +218,12 @@ def _path_first(written: str) -> str | None:
 
 
 def _applications(
-    seen: YuniKornState, apps: list[ViewApp], status: str | None
-) -> Steps[list[Made]]:
-    made: list[Made] = []
+    state: YuniKornState, apps: list[ViewApp], status: str | None
+) -> Steps[list[JsonObject]]:
+    made: list[JsonObject] = []
     for app in apps:
         if status is None or app.state.value.lower() == status:
-            one = yield from application(seen, app)
+            one = yield from application(state, app)
             made.append(one)
     yield
     return made
@@ -231,7 +233,7 @@ def _status(request: YuniKornRequest) -> str | None:
     """Return the state of live applications that are wanted; None for all.
 
     Raises:
-        Wrong: 400 if there is no such state.
+        YuniKornError: 400 if there is no such state.
     """
     written = request.http.query_params.get("status")
     if not written:
@@ -243,38 +245,40 @@ def _status(request: YuniKornRequest) -> str | None:
 
 
 @from_state
-def applications(request: YuniKornRequest, seen: YuniKornState) -> Steps[list[Made]] | list[Made]:
+def applications(
+    request: YuniKornRequest, state: YuniKornState
+) -> Steps[list[JsonObject]] | list[JsonObject]:
     """Answer with the applications of the partition that are live, completed, or rejected."""
-    state = request.names["state"].lower()
-    if state not in _STATES:
+    wanted_state = request.names["state"].lower()
+    if wanted_state not in _STATES:
         right = ", ".join(_STATES)
-        raise YuniKornError(400, f"the state {state[:100]!r} is none of {right}")
-    if state == _ACTIVE:
-        return _applications(seen, list(seen.view.apps.values()), _status(request))
-    if state == "completed":
-        return [completed(seen, entry) for entry in seen.ledger.completed.values()]
+        raise YuniKornError(400, f"the state {wanted_state[:100]!r} is none of {right}")
+    if wanted_state == _ACTIVE:
+        return _applications(state, list(state.view.apps.values()), _status(request))
+    if wanted_state == "completed":
+        return [completed(state, entry) for entry in state.ledger.completed.values()]
     return []
 
 
 @from_state
-def one_application(request: YuniKornRequest, seen: YuniKornState) -> Steps[Made]:
+def one_application(request: YuniKornRequest, state: YuniKornState) -> Steps[JsonObject]:
     """Answer with one live application, of the partition or of a queue."""
     written = request.names.get("q")
-    entry = None if written is None else protocol.queue_of(seen, written)
-    key = seen.machine.registry.locate(request.names["a"])
-    app = None if key is None else seen.view.apps.get(key)
+    entry = None if written is None else protocol.queue_of(state, written)
+    key = state.machine.registry.locate(request.names["a"])
+    app = None if key is None else state.view.apps.get(key)
     if app is None or (entry is not None and app.identity.leaf != entry.key):
         raise YuniKornError(404, "Application not found")
-    return application(seen, app)
+    return application(state, app)
 
 
 @from_state
-def one_node(request: YuniKornRequest, seen: YuniKornState) -> Made:
+def one_node(request: YuniKornRequest, state: YuniKornState) -> JsonObject:
     """Answer with one node."""
-    found = seen.view.nodes.nodes.get(request.names["n"])
+    found = state.view.nodes.nodes.get(request.names["n"])
     if found is None:
         raise YuniKornError(404, "Node not found")
-    return node_of(seen, found)
+    return node_of(state, found)
 
 
 # Users and groups
@@ -282,8 +286,8 @@ def one_node(request: YuniKornRequest, seen: YuniKornState) -> Made:
 
 async def users(request: YuniKornRequest) -> Response:
     """Answer with one user."""
-    user = protocol.twice(request.names["u"])
-    for one in await request.look(users_of):
+    user = protocol.decoded_twice(request.names["u"])
+    for one in await request.read_state(users_of):
         if one["userName"] == user:
             return await answer_json(request.http, one)
     protocol.check_user(user)
@@ -292,8 +296,8 @@ async def users(request: YuniKornRequest) -> Response:
 
 async def groups(request: YuniKornRequest) -> Response:
     """Answer with one group."""
-    group = protocol.twice(request.names["g"])
-    for one in await request.look(groups_of):
+    group = protocol.decoded_twice(request.names["g"])
+    for one in await request.read_state(groups_of):
         if one["groupName"] == group:
             return await answer_json(request.http, one)
     protocol.check_group(group)
@@ -302,22 +306,22 @@ async def groups(request: YuniKornRequest) -> Response:
 
 async def metrics(request: YuniKornRequest) -> Response:
     """Answer with the metrics."""
-    text = await request.look(metrics_of)
+    text = await request.read_state(metrics_of)
     media = "text/plain; version=0.0.4; charset=utf-8"
     return await answer(request.http, text.encode(), media=media)
 
 
 async def to_dump(request: YuniKornRequest) -> Response:
     """Answer with where the state dump is."""
-    return _moved(request, "/debug/fullstatedump")
+    return _redirect(request, "/debug/fullstatedump")
 
 
 async def to_stack(request: YuniKornRequest) -> Response:
     """Answer with where the stacks are."""
-    return _moved(request, "/debug/stack")
+    return _redirect(request, "/debug/stack")
 
 
-def _moved(request: YuniKornRequest, path: str) -> Response:
+def _redirect(request: YuniKornRequest, path: str) -> Response:
     del request
     return plain("", 301, {"Location": path, "Content-Type": TEXT})
 
@@ -334,13 +338,13 @@ async def events(request: YuniKornRequest) -> Response:
         raise YuniKornError(400, "count: must be above 0")
     ledger = request.service.ledger
 
-    def read(seen: YuniKornState) -> Steps[None]:
+    def read(state: YuniKornState) -> Steps[None]:
         yield
         if ledger.book.queues_changed:
-            note_queues(ledger, seen.machine)
-        yield from report_reasons(ledger, seen.machine)
+            note_queues(ledger, state.machine)
+        yield from report_reasons(ledger, state.machine)
 
-    await request.look(read)
+    await request.read_state(read)
     ring = ledger.ring
     found = None
     if ring.lowest <= start <= ring.highest:
@@ -360,7 +364,7 @@ def _number(request: YuniKornRequest, name: str, default: int) -> int:
     """Return a number of the query.
 
     Raises:
-        Wrong: 400 if it is none.
+        YuniKornError: 400 if it is none.
     """
     written = request.http.query_params.get(name)
     if written is None:
@@ -383,11 +387,11 @@ async def configuration(request: YuniKornRequest) -> Response:
 async def _text(request: YuniKornRequest) -> str:
     """Return the text of the configuration in force."""
 
-    def read(seen: YuniKornState) -> Steps[Configuration]:
+    def read(state: YuniKornState) -> Steps[Configuration]:
         yield
-        return seen.machine.configuration
+        return state.machine.configuration
 
-    config = await request.look(read)
+    config = await request.read_state(read)
     options = request.service.options
 
     def find() -> str:
@@ -409,7 +413,7 @@ async def validation(request: YuniKornRequest) -> Response:
     body = await body_of(request.http)
     partition = request.service.options.partition
 
-    def check() -> Made:
+    def check() -> JsonObject:
         try:
             if body.strip():
                 parse_configuration(body, partition=partition)
@@ -437,10 +441,10 @@ async def dump(request: YuniKornRequest) -> Response:
     """Answer with everything."""
     now_us = request.now_us
 
-    def read(seen: YuniKornState) -> Steps[Made]:
-        return everything(seen, now_us)
+    def read(state: YuniKornState) -> Steps[JsonObject]:
+        return everything(state, now_us)
 
-    made = await request.look(read)
+    made = await request.read_state(read)
     text = await _text(request)
     made["logLevel"] = "INFO"
     made["config"] = await trio.to_thread.run_sync(settings.as_map, text)
@@ -516,7 +520,7 @@ def find(path: str) -> tuple[str, Handler, dict[str, str]] | None:
         found = pattern.match(path)
         if found is not None:
             names = found.groupdict().items()
-            return method, handler, {name: protocol.of_path(part) for name, part in names}
+            return method, handler, {name: protocol.decoded_name(part) for name, part in names}
     return None
 
 
@@ -543,7 +547,7 @@ class YuniKorn:
         path = request.scope["raw_path"].decode("latin-1")
         found = find(path)
         if found is None:
-            return _not_there(request, path)
+            return _unknown_path(request, path)
         method, handler, parts = found
         service = self._service()
         allows_others = service.options.cors
@@ -554,7 +558,7 @@ class YuniKorn:
         else:
             if self._streams is None:
                 self._streams = Streams(service.usage.streams)
-            response = await _answered(
+            response = await _respond(
                 YuniKornRequest(service, self._streams, request, parts), handler
             )
         if allows_others:
@@ -564,7 +568,7 @@ class YuniKorn:
         return response
 
 
-def _not_there(request: Request, path: str) -> Response:
+def _unknown_path(request: Request, path: str) -> Response:
     """Return the response for a path of no end point; one slash too many is told."""
     without = path.removesuffix("/")
     if without != path and find(without) is not None:
@@ -573,7 +577,7 @@ def _not_there(request: Request, path: str) -> Response:
     return plain(NOT_THERE, 404)
 
 
-async def _answered(request: YuniKornRequest, handler: Handler) -> Response:
+async def _respond(request: YuniKornRequest, handler: Handler) -> Response:
     """Return the response of an end point, whatever happens."""
     http = request.http
     try:
@@ -648,10 +652,10 @@ def make_site(service: Callable[[], Service], folder: Path | None) -> Starlette:
     if folder is not None:
         files = StaticFiles(directory=folder, html=True)
         found.append(Mount("/", _with_policy(files)))
-    return Starlette(routes=found, exception_handlers={HTTPException: _nothing_there})
+    return Starlette(routes=found, exception_handlers={HTTPException: _site_error})
 
 
-async def _nothing_there(request: Request, error: Exception) -> Response:
+async def _site_error(request: Request, error: Exception) -> Response:
     """Return the response for a path where there is nothing, or a method that is none there."""
     del request
     assert isinstance(error, HTTPException), f"{error!r} is handled here"

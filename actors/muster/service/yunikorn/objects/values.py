@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from muster_core.view import DecisionView
 
 
-Made = dict[str, Any]
+JsonObject = dict[str, Any]
 """An object, as it becomes JSON."""
 
 RM_ID: Final = "muster"
@@ -134,6 +134,6 @@ def priority(highest: int | None) -> int:
     return NOTHING_PENDING if highest is None else highest
 
 
-def without_empty(made: Made) -> Made:
+def without_empty(made: JsonObject) -> JsonObject:
     """Leave out fields that are None, or empty."""
     return {name: value for name, value in made.items() if value not in (None, "", [], {})}
