@@ -1,6 +1,6 @@
 """The decision log as clients read it: the latest decisions in memory, all others from the store.
 
-Decisions are encoded once, in blocks, for everybody who gets them. A cursor goes through memory
+Decisions are encoded once, in blocks, for all readers. A cursor goes through memory
 and store as if they were one.
 """
 
@@ -104,7 +104,7 @@ class DecisionBlock:
     def choose(
         self, after: int, until: int | None, wanted: Filter | None, most: int | None
     ) -> tuple[Sequence[int], int]:
-        """Return where those decisions are that somebody wants.
+        """Return the places of the decisions that a reader wants.
 
         Args:
             after: Only decisions after this number.
@@ -190,7 +190,7 @@ class DecisionTail:
     # Filled by the scheduler
 
     def begin(self, batch: int, last: int) -> None:
-        """Say where it begins, if nothing was heard since the start.
+        """Set where it begins, before the first batch.
 
         Args:
             batch: The number of the last batch.
@@ -200,7 +200,7 @@ class DecisionTail:
             self.batch, self.last = batch, last
 
     def observe(self, number: int, announced: Sequence[Announced]) -> Steps[None]:
-        """Hear of a batch, in steps.
+        """Add the decisions of a batch, in steps.
 
         Args:
             number: Its number.
@@ -231,7 +231,7 @@ class DecisionTail:
             self._bytes -= gone.size
 
     async def run(self) -> None:
-        """Wake whoever waits for news, at most once in :data:`PAUSE_S`."""
+        """Wake the waiting streams, at most once in :data:`PAUSE_S`."""
         while True:
             await self._fresh.wait()
             self._fresh = trio.Event()
@@ -239,7 +239,7 @@ class DecisionTail:
             await trio.sleep(PAUSE_S)
 
     def close(self) -> None:
-        """Say that no decision follows."""
+        """End it: no decision follows."""
         self.is_over = True
         self._wake()
 
@@ -274,7 +274,7 @@ _AT_ONCE: Final = 2_000
 
 @final
 class DecisionsRemovedError(Exception):
-    """Decisions that are wanted are not kept any more.
+    """The requested decisions are not kept any more.
 
     Args:
         first: The number of the first decision that there is.
@@ -447,18 +447,18 @@ class Cursor:
 
 
 MOST_OF_SUBJECT: Final = 200
-"""How many decisions about one thing are held; the oldest go first."""
+"""How many decisions about one subject are cached; the oldest go first."""
 
 _SUBJECTS: Final = 64
-"""About how many things findings are held; those that nobody has asked about for longest go."""
+"""For how many subjects decisions are cached; the least recently used go first."""
 
 Test = Callable[[Announced], bool]
-"""Tells whether a decision is about the thing."""
+"""Returns whether a decision is about the subject."""
 
 
 @final
 class _SubjectEntry:
-    """What was found about one thing."""
+    """The cached decisions about one subject."""
 
     def __init__(self, position: int) -> None:
         self.first = position + 1
@@ -469,9 +469,9 @@ class _SubjectEntry:
 # PAGE-44
 @final
 class SubjectDecisions:
-    """What was found in memory about the things that somebody looks at.
+    """A cache of the decisions in memory about the subjects of open pages.
 
-    An open page asks again and again: only what was announced since is looked through then.
+    An open page repeats its request, and then only the decisions since the last one are searched.
     """
 
     def __init__(self) -> None:
@@ -480,12 +480,12 @@ class SubjectDecisions:
     async def about(
         self, tail: DecisionTail, subject: tuple[str, ...], matches: Test
     ) -> tuple[list[Announced], int]:
-        """Return the latest decisions in memory about a thing, and where they begin.
+        """Return the latest decisions in memory about a subject, and where they begin.
 
         Args:
             tail: The latest decisions.
-            subject: The thing; what it is comes first.
-            matches: Tells whether a decision is about it.
+            subject: The subject; its kind comes first.
+            matches: Returns whether a decision is about it.
 
         Returns:
             The decisions, oldest first, :data:`MOST_OF_SUBJECT` at most; and the number of the first decision

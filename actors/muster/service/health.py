@@ -17,13 +17,13 @@ ALIVE_S: Final = 5.0
 
 @final
 class Health:
-    """What the heartbeat and the parts of the service have noticed.
+    """The health of the service, as its heartbeat and its parts note it.
 
     Attributes:
         batch: The number of the last batch that the heartbeat has seen.
         is_open: Whether recovery is over, and followers are answered.
         is_ready: Whether requests are answered: recovery is over, and no follower is waited for.
-        is_ending: Whether the service was told to end.
+        is_ending: Whether the service ends.
         backend: What runs commands, or None.
 
     Args:
@@ -46,7 +46,7 @@ class Health:
         self._problems: dict[str, Sequence[str]] = {}
 
     def note_probe(self) -> None:
-        """Note that the scheduler is asked for a sign of life."""
+        """Note that a heartbeat was sent to the scheduler."""
         self._asked_at = trio.current_time()
 
     def note_answer(self, batch: int) -> None:

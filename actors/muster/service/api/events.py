@@ -47,7 +47,7 @@ from muster_core.events import Event
 from muster_core.structures.steps import Steps, all_at_once
 from muster_core.values.names import did_you_mean
 
-# What is wrong with an event is said of this event, so that nothing else is refused.
+# An error belongs to its event alone, so that no other event is refused.
 _EVENTS: Final[Schema] = {
     "description": "an array of events, or one event; each is a map with `op` and other fields"
 }
@@ -139,7 +139,7 @@ async def _results(
 
 
 async def _dry_run(request: ApiRequest, made: Sequence[Event | str]) -> Response:
-    """Return what events would lead to; nothing changes, and no key is kept."""
+    """Return the results of a dry run; nothing changes, and no key is kept."""
     service = request.service
     events = [one for one in made if not isinstance(one, str)]
     tried = await try_events(
@@ -155,7 +155,7 @@ async def _dry_run(request: ApiRequest, made: Sequence[Event | str]) -> Response
 async def _submit_once(
     request: ApiRequest, made: Sequence[Event | str], content: Sequence[bytes]
 ) -> tuple[SubmissionResult, dict[str, str]]:
-    """Let events in, unless they were let in before; return what became of them, and headers."""
+    """Submit events, unless their key is known; return the outcome and its headers."""
     service = request.service
     key = request.maybe("Idempotency-Key", str)
     if key is None:
@@ -183,7 +183,7 @@ async def _admit(
     service, is_atomic = request.service, _is_atomic(request)
     guard = guard_of(request.who, service.access.users)
     if is_atomic and any(isinstance(one, str) for one in made):
-        # One is invalid, so none is let in, whatever the state is. It says what else is wrong.
+        # One is invalid, so none is let in. A dry run finds what else is wrong.
         events = [one for one in made if not isinstance(one, str)]
         tried = await try_events(service, service.intake.dry_runs, events, guard)
         return SubmissionResult(errors=tried.errors)
@@ -270,7 +270,7 @@ async def _renew(request: ApiRequest) -> Response:
 
 # INPUT-17
 async def _renew_when_announced(request: ApiRequest, name: str) -> int:
-    """Renew a lease between two batches, when everybody has heard of the nodes that there are.
+    """Renew a lease between two batches, when all nodes so far have been announced.
 
     Raises:
         Problem: If it cannot be renewed, with the reason.

@@ -188,7 +188,7 @@ def _matching_asks(context: ReadContext, first: str, second: str) -> Steps[list[
     app = app_of(context, first)
     row = None if app is None else row_of_ask(context, app, second)
     if row is not None and row.pod is None:
-        return [row]  # where work is no pods, nobody asks for one
+        return [row]  # without a backend that has pods, there is nothing else to match
     of_pod = yield from asks_of_pod(context, first, second)
     others = [one for one in of_pod if row is None or one.ask is not row.ask]
     return others if row is None else [row, *others]
@@ -201,7 +201,7 @@ def _name_of(row: AskRow) -> str:
 async def _item_without_ask(
     request: ApiRequest, first: str, second: str
 ) -> Mapping[str, object] | None:
-    """Return what is known if no ask is meant: a pod without one, or an ask that has ended."""
+    """Return the item for names without an ask: a pod without one, or an ask that has ended."""
     pod = PodWithoutAsk.of(request.service, first, second)
     if pod is not None:
         return pod.item()

@@ -195,7 +195,7 @@ class UnknownItem:
     Attributes:
         known: The names that may have been meant.
         name: The name to compare them with.
-        details: What else there is to say.
+        details: Details for the message.
         before: What is written before each name that is offered.
         members: Further members of the answer.
     """
@@ -214,13 +214,13 @@ class UnknownItem:
         return cls(tuple(islice(known, MOST_COMPARED)), name, details, before)
 
     async def problem(self, what: str, name: str) -> Problem:
-        """Return what the client is told.
+        """Return the problem for the client.
 
         Args:
             what: What is unknown.
             name: Its name in the request.
         """
-        # To compare a thousand names takes some milliseconds, and anybody may ask for anything.
+        # Comparing a thousand names takes some milliseconds, and a request may name anything.
         guess = await trio.to_thread.run_sync(
             partial(did_you_mean, self.name, self.known, before=self.before)
         )
@@ -242,8 +242,7 @@ async def answer_item(
         table: The fields of such items.
         names: The parts of the path that name it; the last one says what it is.
         find: Returns the item of a state with these names, or that it is unknown.
-        otherwise: Returns what to answer to the request with these names if it is unknown; None
-            if nothing is known.
+        otherwise: Returns the item to answer with if the names are unknown; None for 404.
     """
     columns = table.picked(field_names(request), single=True)
     named = [request.value(name, str) for name in names]
@@ -347,15 +346,15 @@ def named_endpoints(
     *,
     full: Callable[[str], str] = str,
 ) -> tuple[Endpoint, Endpoint]:
-    """Return the end points of things that are listed by name: of the list, and of single ones.
+    """Return the end points of items that are listed by name: of the list, and of single items.
 
     Args:
         name: The name of the list.
-        noun: What one of them is, in words.
-        key: What its name is called.
+        noun: What an item is, in words.
+        key: The name of the path parameter.
         table: The fields.
-        items_of: Returns all of them by name.
-        row: Returns what the fields of one are read from.
+        items_of: Returns all items by name.
+        row: Returns the row of an item, from which its fields are read.
         full: Returns the full name from one in a path.
     """
 
@@ -388,10 +387,10 @@ def named_endpoints(
 
 
 _WEEK: Final = HistoryStart(back_us=7 * 86_400_000_000)
-"""Since when use is counted, if nothing is said."""
+"""Since when usage is counted by default."""
 
 _NOT_OF_ENDED: Final = ("gang", "reason")
-"""The filters of asks that those that have ended do not have."""
+"""The filters that the list of ended asks does not have."""
 
 
 def since_us(service: Service, since: HistoryStart) -> int:
@@ -403,7 +402,7 @@ def since_us(service: Service, since: HistoryStart) -> int:
 
 
 def check_not_ended(request: ApiRequest) -> None:
-    """Check that a list of asks that are there asks for nothing that only ended ones have.
+    """Check that a list of present asks has no parameter that only ended asks have.
 
     Raises:
         Problem: 400 if it does.
@@ -431,7 +430,7 @@ async def answer_ended(request: ApiRequest, pod: PodFilter | None) -> Response:
         pod: Only those that stood for such a pod; None for all.
 
     Raises:
-        Problem: 400 if something is asked for that they do not have.
+        Problem: 400 if a parameter does not apply to ended asks.
     """
     if values_of(request, "state") != frozenset({PLACE}):
         message = "state: 'ended' stands alone: those that have ended are another list"

@@ -42,7 +42,7 @@ class OutputBody(LongResponse):
 
     Args:
         written: The output.
-        broadcast: Counts what is open for long, and knows when the service ends.
+        broadcast: Counts long responses, and ends them with the service.
         follows: Whether the response goes on until the command has ended, and does not end with
             what is there.
         after: How many bytes of it the client has already.

@@ -1,6 +1,6 @@
 """Pods of Kubernetes in the API: asks that stand for pods, found by the names of these.
 
-An ask is known by its application and its name; whoever uses Kubernetes knows a namespace and a pod.
+An ask has an application and a name; users of Kubernetes know a namespace and a pod.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class PodWithoutAsk:
     # POD-9
     @classmethod
     def of(cls, service: Service, namespace: str, name: str) -> PodWithoutAsk | None:
-        """Return a pod of which the backend knows why it has no ask, or None."""
+        """Return a pod that has no ask, if the backend knows why; or None."""
         backend = service.backend
         reasons = None if backend is None else backend.pod_reasons(namespace, name)
         return cls(namespace, name, reasons) if reasons else None

@@ -1,4 +1,4 @@
-"""A second server in the API: what a follower asks its leader, and how it takes over."""
+"""A second server in the API: what a follower requests from its leader, and how it takes over."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ async def _checkpoint(request: ApiRequest) -> Response:
 
 # REPLICA-11
 async def _check_place(directory: Path, batch: int, digest: str) -> None:
-    """Check that the batches after one follow it here, too.
+    """Check that this history has a batch, so that a follower can go on after it.
 
     Raises:
         Problem: 409 if another batch has its number, or none has it yet; 410 if what comes next was
@@ -242,7 +242,7 @@ class _BatchStream(LongResponse):
         return frame_of(["beat", self._leadership.term, self._followers.last])
 
     async def _send_kept(self, send: Send) -> None:
-        """Send what is not remembered, from the store."""
+        """Send the batches that are no longer in memory, from the store."""
 
         def opened() -> tuple[StateReader, Iterator[BatchGroup]]:
             reader = StateReader(self._directory)
@@ -308,7 +308,8 @@ async def _acknowledged(request: ApiRequest) -> Response:
         _note_acknowledgement(followers, await _fields(request))
         return Response(status_code=204)
     left = b""
-    with suppress(ClientDisconnect):  # It goes on after what it has, with another connection.
+    # The follower goes on after its last batch, on another connection.
+    with suppress(ClientDisconnect):
         async for some in request.http.stream():
             *lines, left = (left + some).split(b"\n")
             for line in lines:

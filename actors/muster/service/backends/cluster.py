@@ -58,7 +58,7 @@ _LONGEST: Final = 200
 
 
 class NoClusterError(MusterError):
-    """The cluster cannot be reached, or what speaks to it cannot run."""
+    """The cluster cannot be reached, or its client cannot run."""
 
 
 @attrs.frozen
@@ -178,7 +178,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
 
     @abstractmethod
     async def lead(self, cluster: C, host: BackendHost) -> None:
-        """Let all orders have the term of the service, which hears of a higher one."""
+        """Send all orders with the term of the service, which learns of a higher one."""
 
     def unreachable(self, error: Exception) -> str:
         """Return in words why the cluster cannot be reached."""
@@ -250,7 +250,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
 
     # RAY-7, SLURM-7
     def health(self) -> Mapping[str, object]:
-        """Return how the service stands with the cluster."""
+        """Return the state of the connection, for ``/healthz``."""
         is_connected, detail = (
             (False, self._failure)
             if self.cluster is None
@@ -301,7 +301,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
 
     # RAY-6, SLURM-6
     async def _connected_cluster(self, host: BackendHost) -> C:
-        """Wait until there is a connection; nodes that are not there for long are removed."""
+        """Wait for a connection; if that takes too long, remove the nodes of the cluster."""
         with trio.move_on_after(self.options.patience_s):
             await self._connected.wait()
         if self.cluster is None:
@@ -310,7 +310,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
                 message = "%s has not come for %g s: its nodes are removed"
                 _LOG.warning(message, self.options.system, self.options.patience_s)
             for name in nodes:
-                with suppress(RefusedError):  # somebody else has removed it
+                with suppress(RefusedError):  # it was removed already
                     await host.scheduler.remove_node(name)
             await self._connected.wait()
         assert self.cluster is not None, "it is noted before"
@@ -394,7 +394,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
     def _start_noter(
         self, allocation: Allocation, started: Callable[[], None]
     ) -> Callable[[], None]:
-        """Return what says that a command has started, and notes where."""
+        """Return a callback that notes the node of a command, and reports that it has started."""
 
         def call() -> None:
             name = (allocation.app, allocation.ask)
@@ -418,7 +418,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
     async def output(
         self, host: BackendHost, app: str, ask: str, attempt: int | None
     ) -> StartOutput:
-        """Return where the output of a command is, if its file is here, too.
+        """Return the output of a command, if its file is on this machine, too.
 
         Raises:
             NoOutputError: If it is not.

@@ -276,9 +276,9 @@ class KubernetesBackend:
 
     @asynccontextmanager
     async def running(self, host: BackendHost, server: str) -> AsyncGenerator[None, None]:
-        """Let the service have what the cluster has for the time of a block.
+        """Follow the cluster for the time of a block.
 
-        It begins when all that there is has been let in.
+        The block begins when all its objects have been let in.
         """
         cluster = self._cluster
         assert cluster is not None, "it is opened before"
@@ -293,10 +293,10 @@ class KubernetesBackend:
         with suppress(ClosedSchedulerError):
             await cluster.follow(host.scheduler)
 
-    # How it stands
+    # Status
 
     def followed(self) -> tuple[str, Configuration] | None:
-        """Return which ConfigMap is followed, and what it has said last; or None."""
+        """Return the ConfigMap that is followed, and its last configuration; or None."""
         known = None if self._cluster is None else self._cluster.configuration
         return None if known is None else (f"{_CONFIG_MAP}{self._config_map}", known)
 
@@ -306,7 +306,7 @@ class KubernetesBackend:
         return self._waits_for and (lacks or self._waits_for)
 
     def health(self) -> Mapping[str, object]:
-        """Return how the service stands with the API server."""
+        """Return the state of the connection to the API server, for ``/healthz``."""
         cluster = self._cluster
         since = None if cluster is None else cluster.silent_since
         report: dict[str, object] = {"connected": cluster is not None and since is None}
@@ -354,7 +354,7 @@ class KubernetesBackend:
 
 
 def _own_name() -> str:
-    """Return the name of this process, which no other process has."""
+    """Return a unique name of this process."""
     return f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
 
 

@@ -167,7 +167,7 @@ class LocalBackend:
 
     @asynccontextmanager
     async def running(self, host: BackendHost, server: str) -> AsyncGenerator[None, None]:
-        """Let jobs start, and do for the time of a block what there is to do besides."""
+        """Let jobs start for the time of a block; end orphans, and remove old output."""
 
         async def surroundings(allocation: Allocation) -> CommandContext:
             def read(machine: CoordinatorMachine) -> Steps[CommandContext]:

@@ -208,7 +208,7 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
     @override
     async def lead(self, cluster: Cluster, host: BackendHost) -> None:
         leads = host.leadership
-        # Whoever leads has the same origin of time, and a new state directory another one.
+        # All leaders have the same origin of time, and a new state directory has another one.
         await cluster.runs.link.lead(
             {"scheduler": str(host.unix_us(0)), "term": leads.term},
             lambda term: leads.hear(term, "", "the agent of Ray"),

@@ -360,7 +360,7 @@ class ConfigFile:
     def log_replacement(
         self, kept: Configuration, read: Configuration, applied_us: int | None
     ) -> tuple[bool, str]:
-        """Say in the log if something that was applied stays or is replaced, and keep the latter.
+        """Log whether an applied configuration stays or is replaced, and keep a replaced one.
 
         Args:
             kept: The configuration in force.

@@ -40,10 +40,10 @@ T = TypeVar("T")
 @final
 @attrs.frozen(eq=False)
 class OneAtATime:
-    """Work on a copy of the state, or of history, of which only one is done at a time.
+    """Runs work on a copy of the state, or of history, one at a time.
 
     Attributes:
-        busy: What is said if it cannot be done now.
+        busy: The message if it cannot be done now.
         retry_s: After how many seconds one may try again.
         most: How many may wait.
         patience_s: How long one waits at most, in seconds.
@@ -160,7 +160,7 @@ def compare_history(
 
     Raises:
         Problem: 409 if it could not have been in force then, or history cannot be read.
-        GoneError: If nobody waits for it any more.
+        ClientGoneError: If nobody waits for it any more.
     """
 
     def check() -> None:

@@ -1,9 +1,9 @@
 """Events in the bodies of requests: JSON, JSON lines or msgpack, within the limits.
 
 What the readers of feeds refuse is refused here with the same words: an event that is wrong by
-itself becomes a problem of this event, and a body in which no event can be told from the next is a
-problem of the request. An event that has only the commonest fields, with values of the usual
-types, needs no general parser; all others are left to the parser of feeds, which knows all rules.
+itself becomes a problem of this event, and a body that cannot be divided into events is a problem
+of the request. An event that has only the commonest fields, with values of the usual types, needs
+no general parser; all others are left to the parser of feeds, which knows all rules.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ _FILE: Final = "file: no file of the server is read; send what is in it as confi
 def convert_events(
     raws: Sequence[RawEvent], who: Principal, origin_us: int
 ) -> Steps[list[Event | str]]:
-    """Return the events as somebody may send them, or for each other one the reason.
+    """Return each event as its sender may submit it, or the reason why not.
 
     Args:
         raws: The events as written.

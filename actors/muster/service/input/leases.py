@@ -1,8 +1,8 @@
-"""Leases: nodes that go away unless somebody renews them.
+"""Leases: nodes that are removed unless their lease is renewed.
 
-Which node has a lease follows from the events that were let in, so it is heard with every batch and
-kept with checkpoints. When a lease runs out is known to this process only, by a clock that nobody
-sets: after a start each node has its whole lease again.
+Which node has a lease follows from the events that were let in, so the leases are updated with
+every batch and saved in checkpoints. Only this process knows when a lease runs out, by a monotonic
+clock: after a start each node has its whole lease again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOG: Final = logging.getLogger("muster.service")
 _CHANGE: Final = {"fields": {"what": "change"}}
 
 _FORM: Final = "leases 1"
-"""What marks the form in which they are saved."""
+"""Marks the form in which they are saved."""
 
 
 @final
@@ -53,20 +53,20 @@ class _Lease:
 
 @final
 class Leases:
-    """The leases of all nodes that have one. It hears of every batch."""
+    """The leases of all nodes that have one, updated with every batch."""
 
     def __init__(self) -> None:
         self._leases: dict[str, _Lease] = {}
         self._changed = trio.Event()
         self._is_running = False
 
-    # Hearing
+    # Updating
 
     # INPUT-16
     def observe(
         self, first: int, events: Sequence[Event], announced: Sequence[Announced], /
     ) -> Steps[None]:
-        """Hear of a batch.
+        """Update the leases with a batch.
 
         Args:
             first: The index of its first event.

@@ -177,7 +177,7 @@ class _KnownAnswer:
 
 @final
 class IdempotencyKeys:
-    """Remembers requests.
+    """Remembers the answers to requests, by their keys.
 
     Args:
         directory: The state directory, or None without one.

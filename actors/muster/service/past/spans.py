@@ -286,7 +286,7 @@ def existence_of(
 
     Raises:
         StoreError: If the directory cannot be read.
-        GoneError: If nobody waits for it any more.
+        ClientGoneError: If nobody waits for it any more.
     """
     with StateReader(directory) as reader:
         context = _ExistenceSearch(reader, thing, AcceptedEvents(reader, entered), gone)
@@ -528,7 +528,7 @@ def summarize_span(directory: Path, span: Span, gone: Flag) -> SpanSummary:
 
     Raises:
         StoreError: If the directory cannot be read.
-        GoneError: If nobody waits for it any more.
+        ClientGoneError: If nobody waits for it any more.
     """
     with StateReader(directory) as reader:
         counting = _SpanCounts(span, reader)

@@ -99,7 +99,7 @@ def rebuild_state(
     Raises:
         Problem: 410 if too much was removed meanwhile; 409 if this version decides otherwise.
         StoreError: If the directory is damaged, or cannot be read.
-        GoneError: If nobody waits for it any more.
+        ClientGoneError: If nobody waits for it any more.
     """
     with StateReader(directory) as reader:
         built = _StateRebuild(reader, number)
@@ -196,7 +196,7 @@ def read_all(steps: Steps[T], gone: Flag) -> T:
     """Run steps in a thread, so that others run meanwhile.
 
     Raises:
-        GoneError: If nobody waits for the result any more.
+        ClientGoneError: If nobody waits for the result any more.
     """
     try:
         while True:
@@ -268,7 +268,7 @@ class KeptEndedAsks:
 
         Raises:
             StoreError: If the directory cannot be read.
-            GoneError: If nobody waits for it any more.
+            ClientGoneError: If nobody waits for it any more.
         """
         assert self.directory is not None, "there is a history"
         with self._lock, StateReader(self.directory) as reader:
@@ -295,7 +295,7 @@ class KeptEndedAsks:
 
         Raises:
             StoreError: If the directory cannot be read.
-            GoneError: If nobody waits for it any more.
+            ClientGoneError: If nobody waits for it any more.
         """
         assert self.directory is not None, "there is a history"
         with self._lock, StateReader(self.directory) as reader:
