@@ -58,7 +58,7 @@ RETRY_AFTER_S: Final = 1
 
 
 def too_much(limit: str, most: float, status: int, detail: str) -> Problem:
-    """Return the refusal of what is beyond a limit; whoever answers it counts it.
+    """Return the refusal of what is beyond a limit; the caller that answers it counts it.
 
     Args:
         limit: The name of the limit, one of :data:`NAMES`.
@@ -129,7 +129,7 @@ class Slots:
         self.in_use = 0
 
     def take(self) -> None:
-        """Take a place; whoever takes one has to :meth:`leave` it.
+        """Take a place; the caller has to :meth:`leave` it.
 
         Raises:
             Problem: 503 if none is free.

@@ -1,6 +1,6 @@
 """The log of the service on standard error, as text or JSON.
 
-A thread writes it, so that no request waits for whoever reads it.
+A thread writes it, so that no request waits for its reader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a service is started with, and what a backend is: its options, and what is asked of it."""
+"""The options of a service, and the interface of a backend, with its options."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class NoOutputError(Exception):
     """There is no output of a command.
 
     Attributes:
-        reason: Why not.
+        reason: Why there is none.
         fields: Further fields of the answer.
     """
 
@@ -159,7 +159,7 @@ class NoOutputError(Exception):
 
 
 class Term(Protocol):
-    """The term of this server, which its orders have; who hears of a higher one is over."""
+    """The term of this server, which its orders have; a higher one ends its lead."""
 
     @property
     def term(self) -> int:
@@ -167,7 +167,13 @@ class Term(Protocol):
         ...
 
     def hear(self, term: int, url: str, whom: str) -> bool:
-        """Hear of another one, at an address that may be empty, from somebody in words."""
+        """Take note of another term.
+
+        Args:
+            term: The term.
+            url: The address of its server; empty if unknown.
+            whom: The source of the term, in words.
+        """
         ...
 
 
@@ -228,7 +234,7 @@ class Backend(Protocol):
         ...
 
     def health(self) -> Mapping[str, object] | None:
-        """Return what ``/healthz`` tells of it, by its name; None if it is always well."""
+        """Return its part of ``/healthz``; None if it is always well."""
         ...
 
     def followed(self) -> tuple[str, Configuration] | None:
@@ -257,8 +263,8 @@ class Backend(Protocol):
             name: Its name.
 
         Returns:
-            Codes (:class:`PodCode`) and sentences; None if there is no such pod, or nobody knows:
-            only what follows a cluster of Kubernetes knows pods.
+            Codes (:class:`PodCode`) and sentences; None if there is no such pod, or that is
+            unknown: only what follows a cluster of Kubernetes knows pods.
         """
         ...
 
@@ -306,7 +312,7 @@ class BackendOptions(ABC):
         run: Its name: the value of ``--run``.
         place: Where commands run, in words.
         metrics: Its metrics.
-        health: The JSON schema of what ``/healthz`` tells of it; None if it tells nothing.
+        health: The JSON schema of its part of ``/healthz``; None without one.
         runs_as_service: Whether commands run as the user of the service.
         takes_accounts: Whether they can run as other users, by ``--run-as``.
         runs_commands: Whether it runs the commands of asks; else it does other work for them.
@@ -329,7 +335,7 @@ class BackendOptions(ABC):
 
     # LOCAL-20, LOCAL-21
     def open_problems(self, options: ServeOptions) -> Iterator[str]:
-        """Yield what keeps a service from running commands of whoever reaches it."""
+        """Yield what keeps a service from running commands of everybody who reaches it."""
         if os.name != "nt" and os.geteuid() == 0:
             yield (
                 f"--run {self.run} as root needs --tokens: without them whoever reaches the "
@@ -393,7 +399,8 @@ class ServeOptions:
         hosts: Names under which the service is reached, besides addresses that it listens on.
         tls_cert: The file of the certificate, or None.
         tls_key: The file of its key, or None.
-        backend: What runs the commands of asks, and how; None for whoever reads the decisions.
+        backend: What runs the commands of asks, and how; None if other programs run them, by the
+            decisions.
         unused: How other backends would, as far as that was said.
         run_as: The user as whom commands run, for one user or (key ``*``) for all.
         trust_submitters: Whether commands of submitters may run as the user of the service.
@@ -404,7 +411,7 @@ class ServeOptions:
         limits: How much it takes.
         follow: The address of the leader; None to lead.
         token_file: The file with the token for the leader, or None.
-        sync: What to do when no follower acknowledges; None to wait for nobody.
+        sync: What to do when no follower acknowledges; None not to wait for followers.
         sync_timeout_s: How long an acknowledgement is waited for, in seconds.
         lease: The lease that only who leads holds: ``file:PATH`` or ``kubernetes:NAMESPACE/NAME``.
     """
@@ -445,7 +452,7 @@ class ServeOptions:
 
     @property
     def is_open(self) -> bool:
-        """Whether whoever reaches the service may run commands as its user."""
+        """Whether everybody who reaches the service may run commands as its user."""
         backend = self.backend
         return backend is not None and backend.runs_as_service and self.tokens is None
 

@@ -25,10 +25,10 @@ _ASK_CAME: Final = int(YuniKornEventCode.ASK_CAME)
 
 @final
 class EventChanges:
-    """Takes up the events of a batch, in order.
+    """Applies the events of a batch, in order.
 
     Args:
-        book: What is known.
+        book: The state of the ledger.
     """
 
     def __init__(self, book: LedgerState) -> None:
@@ -44,7 +44,7 @@ class EventChanges:
             self._book.counts.refused_apps += 1
 
     def take(self, event: events.Event, at_us: int) -> Steps[None]:
-        """Take up an event that was admitted.
+        """Apply an event that was admitted.
 
         Args:
             event: The event.
@@ -67,7 +67,7 @@ class EventChanges:
                 self._take_one(event, at_us)
 
     def _take_one(self, event: events.Event, at_us: int) -> None:
-        """Take up an event about one thing at most."""
+        """Apply an event about one object at most."""
         match event:
             case events.Release():
                 self._release(event)
@@ -83,10 +83,10 @@ class EventChanges:
             case events.BindFailed():
                 self._unstarted = event
             case _:
-                pass  # No list shows what the others are about.
+                pass  # No list shows the objects of other events.
 
     def take_small(self, event: events.Event, at_us: int) -> bool:
-        """Take up an event of a kind that most events are; return False if it is not one."""
+        """Apply an event of one of the commonest kinds; return False if it is of another kind."""
         if type(event) is events.AddAsk and event.count is None:
             self._add(event, (event.ask,), at_us)
         elif type(event) is events.Release:
@@ -296,28 +296,28 @@ _FREED: Final = {
     Reason.EXPIRED: int(YuniKornEventCode.TIMED_OUT),
     Reason.NODE_LOST: int(YuniKornEventCode.NODE_LOST),
 }
-"""What a release from a node is, by its reason; any other is cancelled."""
+"""The code of a release from a node, by its reason; any other is a cancellation."""
 
 _VICTIMS: Final = {
     Reason.PREEMPTED: "preempted on {node}: an ask of a class that preempts took its place",
     Reason.RECLAIMED: "reclaimed on {node}: a queue below its guaranteed resources took its place",
 }
-"""What is told of a victim, by the reason."""
+"""The message about a victim, by the reason."""
 
 
 @final
 class DecisionChanges:
-    """Takes up the decisions of a batch, in order, after its events.
+    """Applies the decisions of a batch, in order, after its events.
 
     Args:
-        book: What is known.
+        book: The state of the ledger.
     """
 
     def __init__(self, book: LedgerState) -> None:
         self._book = book
 
     def take(self, announced: Announced) -> None:
-        """Take up a decision."""
+        """Apply a decision."""
         decision, at_us = announced.decision, announced.at_us
         kind = decision.kind
         if kind is Kind.BOUND or kind is Kind.WAITING:
@@ -328,12 +328,12 @@ class DecisionChanges:
             self._take_state(decision, at_us)
 
     def end(self, at_us: int) -> None:
-        """End a batch: everything was said about the asks and applications that have ended."""
+        """End a batch: forget the asks and applications that it has ended."""
         book = self._book
         for name in list(book.leaving):
             while name in book.leaving:
                 book.drop_leaving(name, at_us)
-        if book.ended:  # Nothing was said about them, which is not to be expected.
+        if book.ended:  # No decision named them, which should not happen.
             for others in book.ended.values():
                 for app, entry, _ in others:
                     if entry.node is not None:
@@ -427,7 +427,7 @@ class DecisionChanges:
     def _note_freed_node(
         self, decision: Decision, app: AppEntry, entry: AskEntry, at_us: int
     ) -> None:
-        """Count and tell that an ask has left its node."""
+        """Count and report that an ask has left its node."""
         book, reason, node = self._book, decision.reason, decision.node or ""
         counts = book.counts
         if reason is Reason.BIND_FAILED:
@@ -462,7 +462,7 @@ class DecisionChanges:
             self._book.ring.add(what, at_us, app, ask, amounts.amounts, decision.reason or "")
 
     def _take_state(self, decision: Decision, at_us: int) -> None:
-        """Take up the new state of an application."""
+        """Note the new state of an application."""
         book = self._book
         name, state = decision.app or "", decision.state or ""
         if state == "New":
@@ -488,7 +488,7 @@ class DecisionChanges:
                 book.announce_removed(app, at_us)
 
     def _note_new_app(self, name: str, queue: str, at_us: int) -> None:
-        """Take up that an application is new."""
+        """Note that an application is new."""
         book = self._book
         while name in book.leaving:
             first = book.leaving[name][0]

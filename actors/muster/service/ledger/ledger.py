@@ -1,7 +1,7 @@
-"""The ledger: hears of every batch, and knows what the state itself does not say.
+"""The ledger: records of every batch what the state itself does not keep.
 
-Applications, asks and nodes come by events, and go by events and decisions. What exists without the
-ledger having heard of it is found by looking at the state (:mod:`muster.service.ledger.reconciliation`).
+Applications, asks and nodes come by events, and go by events and decisions. What exists without an
+entry is found by comparison with the state (:mod:`muster.service.ledger.reconciliation`).
 
 In a checkpoint it is bytes in parts of bounded size, each a list of items. The first item says the
 version. What can be computed from other items is not kept.
@@ -40,7 +40,7 @@ from muster_core.structures.steps import Steps, in_pieces
 # REST-26
 @final
 class Ledger:
-    """Hears of every batch before callers do; see :class:`Companion` in the runtime.
+    """Observes every batch before callers are answered, as a ``BatchObserver`` of the runtime.
 
     Attributes:
         batch: The number of the last batch that was announced.
@@ -56,7 +56,7 @@ class Ledger:
         self.book = LedgerState()
         self._wanted: trio.Event | None = None
 
-    # What is asked
+    # Queries
 
     def app(self, name: str) -> AppEntry | None:
         """Return what is known of an application that has not completed, or None."""
@@ -125,7 +125,7 @@ class Ledger:
         found = [one for one in kept if after_us < one.at_us <= now_us]
         return [*found, series.now(now_us)]
 
-    # What is heard
+    # Batches
 
     def observe(
         self,
@@ -136,7 +136,7 @@ class Ledger:
         announced: Sequence[Announced],
         /,
     ) -> Steps[None]:
-        """Hear of a batch, as :class:`Companion` says."""
+        """Take note of a batch; see ``BatchObserver``."""
         book = self.book
         self._pass_until(number, at_us)
         inputs, outcomes = EventChanges(book), DecisionChanges(book)
@@ -179,10 +179,10 @@ class Ledger:
             self._wanted = trio.Event()
             await self._wanted.wait()
 
-    # What is kept
+    # Checkpoints
 
     def save(self) -> Steps[Sequence[bytes]]:
-        """Return what is known, in parts."""
+        """Return the whole state, in parts."""
         parts: list[bytes] = []
         items: list[bytes] = []
         size = 0
@@ -198,14 +198,14 @@ class Ledger:
         return parts
 
     def load(self, parts: Sequence[bytes], /) -> Steps[None]:
-        """Take up what was saved; the ring stays as it is.
+        """Restore what was saved; the ring stays as it is.
 
         Raises:
             ValueError: If another version wrote it, or it cannot be read.
         """
         book = LedgerState()
         book.ring = self.book.ring
-        book.ring.is_open = False  # What is heard again has happened before this start.
+        book.ring.is_open = False  # Batches that are replayed are from before this start.
         self.batch, self.at_us, self.seq = yield from _load(book, parts)
         self.book = book
 
@@ -314,7 +314,7 @@ def _asks(app: AppEntry) -> Iterator[list[object]]:
 
 
 def _load(book: LedgerState, parts: Sequence[bytes]) -> Steps[tuple[int, int, int]]:
-    """Fill a new book with what was saved; return what was heard last."""
+    """Fill a new state with what was saved; return its batch, instant and decision."""
     heard = (0, 0, 0)
     is_first = True
     for part in parts:
@@ -356,7 +356,7 @@ def _load_head(book: LedgerState, item: list[Any]) -> tuple[int, int, int]:
 
 
 def _load_item(book: LedgerState, item: list[Any]) -> None:
-    """Take what an item says."""
+    """Load an item."""
     match item:
         case ["asks", event, namespace, rows]:
             _load_asks(book, event, namespace, rows)
@@ -374,7 +374,7 @@ def _load_item(book: LedgerState, item: list[Any]) -> None:
 
 
 def _load_past(book: LedgerState, item: list[Any]) -> None:
-    """Take what an item says of what is over."""
+    """Load an item about the past."""
     match item:
         case ["lives", rows]:
             book.lives.kept.extend(map(_load_life, rows))
@@ -390,7 +390,7 @@ def _load_past(book: LedgerState, item: list[Any]) -> None:
 
 
 def _load_series(book: LedgerState, item: list[Any]) -> None:
-    """Take what an item says of counts and series."""
+    """Load an item with counts or series."""
     series = book.history.series
     match item:
         case ["queue", path, *counts]:
@@ -408,7 +408,7 @@ def _load_series(book: LedgerState, item: list[Any]) -> None:
 
 
 def _load_accounts(accounts: UserAccounts, item: list[Any]) -> None:
-    """Take what an item says of accounts."""
+    """Load an item with accounts."""
     match item:
         case ["users", names]:
             for name in names:

@@ -1,9 +1,8 @@
 """Reconciliation: the ledger is compared with the state where batches do not say everything.
 
-A state directory may be older than the ledger, and its first events may be gone. What exists and
-was never heard of gets a record without the instants that nobody knows. The ring is told why asks
-are not running only while somebody reads it, and for the first asks only, since finding reasons
-takes time.
+A state directory may be older than the ledger, and its first events may be gone. An object that no
+batch has brought gets an entry without the unknown instants. Reasons of pending asks are added to
+the ring only while it has readers, and for the first asks only, since finding reasons takes time.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
     """Give everything that exists an entry, and nothing else.
 
     Args:
-        ledger: The ledger, which has heard of everything that was announced.
+        ledger: The ledger, which has every announced batch.
         machine: The coordinator's machine, between two batches.
     """
     book = ledger.book
@@ -68,7 +67,7 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
 
 
 def note_queues(ledger: Ledger, machine: CoordinatorMachine) -> None:
-    """Tell the ring which queues have come, gone or changed since this was called last.
+    """Add events for the queues that have come, gone or changed since the last call.
 
     The queues that are there at the first call have come only if the scheduler has just begun.
     """
@@ -133,7 +132,7 @@ def _reconcile_app(ledger: Ledger, app_view: ViewApp) -> Steps[None]:
 
 
 def _move(book: LedgerState, app: AppEntry, entry: AskEntry, node: str | None) -> None:
-    """Note where an ask really is; since when is not known."""
+    """Note where an ask really is; since when is unknown."""
     if entry.node == node:
         return
     if entry.node is not None:
@@ -153,7 +152,7 @@ def _asks(app: ViewApp) -> Iterator[tuple[Ask, str | None, bool]]:
 
 
 def _app(app: ViewApp) -> AppEntry:
-    """Return the entry of an application that was never heard of."""
+    """Return the entry of an application that no batch has brought."""
     identity = app.identity
     user, groups = identity.user
     event = AddApp(identity.name, identity.path, user, groups)
@@ -161,7 +160,7 @@ def _app(app: ViewApp) -> AppEntry:
 
 
 def _ask(app: str, ask: Ask) -> AskEntry:
-    """Return the entry of an ask that was never heard of; when it came is known all the same."""
+    """Return the entry of an ask that no batch has brought; when it came is known all the same."""
     event = AddAsk(
         app,
         ask.name,
@@ -192,18 +191,18 @@ def _node(node: Node) -> AddNode:
 
 
 MOST: Final = 500
-"""For how many asks it is known what was told."""
+"""For how many asks the reported reason is remembered."""
 
 _EXPLAINED: Final = 50
-"""How many reasons are told in words at a time; others follow the next time."""
+"""How many reasons are reported in words at a time; others follow the next time."""
 
 
 # REST-15
 def report_reasons(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
-    """Add an event for each ask whose dominant reason is another one than was told.
+    """Add an event for each ask whose dominant reason is not the one reported last.
 
     Args:
-        ledger: The ledger, which has heard of everything that was announced.
+        ledger: The ledger, which has every announced batch.
         machine: The coordinator's machine, between two batches.
     """
     book, view = ledger.book, machine.view
@@ -236,10 +235,10 @@ def _without_node(machine: CoordinatorMachine) -> Iterator[tuple[ViewApp, str]]:
 
 
 _PAUSE_S: Final = 0.1
-"""How long it is at least from one look to the next, in seconds."""
+"""How long it is at least from one comparison to the next, in seconds."""
 
 _REASONS_S: Final = 1.0
-"""How long it is from one look at the reasons of asks to the next, in seconds."""
+"""How long it is from one report of reasons to the next, in seconds."""
 
 
 @asynccontextmanager
@@ -292,7 +291,7 @@ async def _keep_comparing(ledger: Ledger, client: Client) -> None:
 
 
 async def _publish_reasons(ledger: Ledger, client: Client) -> None:
-    """Tell those who follow the ring why asks are not running."""
+    """Report why asks are not running, while the ring has readers."""
     while True:
         await trio.sleep(_REASONS_S)
         if ledger.ring.readers and ledger.book.reported_batch != ledger.batch:

@@ -71,8 +71,8 @@ class PreviousAllocation:
         ran_us: How long it was bound in all, in microseconds.
         held_us: How long it held nodes in all, likewise.
         exited: How its process has ended last, or None.
-        unstarted: Why its work could not be started, if it was removed for that; empty if nobody
-            said why, and None if it was not.
+        unstarted: Why its work could not be started, if it was removed for that; empty without a
+            reason, and None if it was not.
     """
 
     started_us: int | None = None
@@ -89,7 +89,7 @@ class StartFailure:
 
     Attributes:
         node: The node.
-        message: What was said.
+        message: The message of the error.
     """
 
     node: str
@@ -115,7 +115,7 @@ class AppEntry:
         used: The resources of its asks that hold a node; no zeros.
         most: The highest of each type in ``used`` so far.
         asks: Its asks, by name.
-        is_gone: Whether it was said that it is gone.
+        is_gone: Whether its end was announced.
         account: The account of its user.
     """
 

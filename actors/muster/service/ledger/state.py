@@ -96,7 +96,7 @@ class EventRing:
     Attributes:
         instance: Another text with each start of the service.
         next: The number of the next event; they are numbered from 0.
-        is_open: Whether events are kept; they are not while history is heard again.
+        is_open: Whether events are kept; they are not while history is replayed.
         readers: How many follow the events as they come.
     """
 
@@ -198,8 +198,8 @@ class LedgerState:
     """All entries.
 
     An event that ends an ask or an application takes its entry out at once, as a later event of the
-    batch may add another of that name. What is decided about the old one is said only afterwards;
-    until then it is in ``ended`` or ``leaving``.
+    batch may add another of that name. The decisions about the old one come only afterwards; until
+    then it is in ``ended`` or ``leaving``.
 
     Attributes:
         apps: Every application that has not completed, by name.
@@ -213,8 +213,8 @@ class LedgerState:
         leaving: The applications that events of this batch have removed, by name.
         is_stale: Whether something is unknown that exists, so that the state must be looked at.
         queues_changed: Whether queues may have come, gone or changed.
-        told: The dominant reasons that were told last, by application and ask.
-        told_at: After which batch they were told.
+        reported: The dominant reasons that were reported last, by application and ask.
+        reported_batch: The batch after which they were reported.
         failures: Where and why the work of asks could not be started last, by application and ask,
             of asks that have not ended otherwise since; the oldest comes first.
         accounts: What users hold and have used.
@@ -275,12 +275,12 @@ class LedgerState:
         self.announce_removed(app, at_us)
 
     def announce_leaving(self, name: str, at_us: int) -> None:
-        """Say that the applications of a name are gone, as another comes."""
+        """Add the events that applications of a name are gone, as another comes."""
         for app in self.leaving.get(name, ()):
             self.announce_removed(app, at_us)
 
     def announce_removed(self, app: AppEntry, at_us: int) -> None:
-        """Say once that an application is gone."""
+        """Add the events that an application is gone, once."""
         if app.is_gone:
             return
         app.is_gone = True

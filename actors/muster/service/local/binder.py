@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 EVERYBODY: Final = "*"
-"""The submitter that stands for all that are not named."""
+"""Stands for all submitters that are not named."""
 
 _SECRETS: Final = frozenset({"MUSTER_TOKEN"})
 """What the service may have in its environment, and no command gets."""
@@ -160,7 +160,7 @@ ContextReader = Callable[["Allocation"], Awaitable[CommandContext]]
 
 
 class LostJobError(Exception):
-    """Nobody knows how the command of an ask ended; the work begins again."""
+    """It is unknown how the command of an ask ended; the work begins again."""
 
 
 @final
@@ -212,7 +212,7 @@ class LocalBinder:
         self._ready = trio.Event()
         self._server = ""
         self._read_context: ContextReader | None = None
-        # Whoever has the other end ends its job when this process is gone, however it ends.
+        # A keeper with the other end ends its job when this process is gone, however it ends.
         self._leash = None if setting.lasts else os.pipe()
 
     @property
@@ -374,7 +374,7 @@ class LocalBinder:
         """Wait until a job is over, and report how it ended.
 
         Raises:
-            LostJobError: If nobody knows how.
+            LostJobError: If that is unknown.
         """
         try:
             await jobs.wait_for_end(job)
@@ -411,7 +411,7 @@ class LocalBinder:
 
 # LOCAL-2
 async def hold_allocation(started: Callable[[], None]) -> None:
-    """Keep an allocation, whose work somebody else does, until it ends by events."""
+    """Keep an allocation whose work is done elsewhere, until it ends by events."""
     started()
     await trio.sleep_forever()
 
@@ -420,7 +420,7 @@ async def hold_allocation(started: Callable[[], None]) -> None:
 async def _report(allocation: Allocation, result: CommandResult) -> bool:
     """Report how a job ended; return whether that is kept.
 
-    The scheduler would hear of it as well if the binder returned or raised. But the record of the
+    The scheduler would learn of it as well if the binder returned or raised. But the record of the
     job must stay until the end is kept, or a job that has completed could begin again.
     """
     outcome = Outcome.COMPLETED if result.failure is None else Outcome.FAILED

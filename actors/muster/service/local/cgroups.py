@@ -96,7 +96,7 @@ class Cgroups:
     """The cgroups of the commands of one service.
 
     Args:
-        state: The folder of its state, by which its cgroups are told from those of others.
+        state: The folder of its state, which distinguishes its cgroups from those of others.
         own: The cgroup in which the service is.
 
     Attributes:
@@ -212,7 +212,7 @@ class Cgroups:
 
     # LOCAL-18
     def clean(self, known: Collection[int]) -> None:
-        """Remove the cgroups of this service that are left of allocations that nobody knows.
+        """Remove the cgroups of this service that are left of unknown allocations.
 
         Args:
             known: The numbers of the allocations that have a record.

@@ -76,7 +76,7 @@ class JobSpec:
         env: The whole environment.
         workdir: The working folder.
         identity: The user as whom it runs; None for the user of the service.
-        about: What is said of it beside its output: the application, the ask, the attempt, ….
+        about: The first fields of its report: the application, the ask, the attempt, ….
         log: The file to which its output is appended.
         log_bytes: How much of its output is kept.
         report: The file that says how it ended, beside its output.
@@ -203,7 +203,7 @@ class Job:
         return True
 
     def result(self) -> CommandResult | None:
-        """Return how it ended; None if nobody has written that down."""
+        """Return how it ended; None without a result."""
         found = _read(self.folder / keeper.RESULT)
         if found is None:
             return None
@@ -367,7 +367,7 @@ def _is_of(members: list[int], job: Job) -> bool:
 
 
 def note_lost(job: Job) -> None:
-    """Write beside the output that nobody knows how the command ended."""
+    """Report that it is unknown how the command ended."""
     report = _read(job.report)
     if report is not None and "ended_us" not in report:
         lost = "it was ended with its keeper, or with the machine; nobody knows how"
@@ -433,7 +433,7 @@ def earlier_of(attempts: Sequence[Attempt], came_us: int | None) -> Sequence[Att
     """
     if came_us is None:
         return ()
-    # A start that has just begun says nothing of itself yet.
+    # A start that has just begun has no report yet.
     for at in range(len(attempts), 0, -1):
         if attempts[at - 1].about().get("started_us", came_us) < came_us:
             return attempts[:at]

@@ -8,8 +8,8 @@ RECORD is the folder of the job (``job.json`` says what to run), LEASH the numbe
 of a pipe: when its other end is closed, the job is ended. The script answers with one line of JSON
 when the command has started or could not be, and leaves the keeper behind in the background.
 
-* It holds a lock on ``lock`` as long as it lives. Whoever gets the lock instead, and then writes
-  ``void``, knows that nothing runs for this record, and nothing ever will.
+* It holds a lock on ``lock`` as long as it lives. A process that gets the lock instead, and then
+  writes ``void``, knows that nothing runs for this record, and nothing ever will.
 * ``child.json`` names the process of the command, and is written before the command begins.
 * ``result.json`` says how it ended.
 """
@@ -266,7 +266,7 @@ class _Keeper:
 
     # LOCAL-17, LOCAL-18
     def _leave_cgroup(self) -> dict[str, Any]:
-        """End what is left in the cgroup of the command, and remove it; return what it tells."""
+        """End what is left in the cgroup of the command, and remove it; return its counts."""
         if self._job["cgroup"] is None:
             return {}
         cgroup = Path(self._job["cgroup"])
@@ -338,7 +338,7 @@ class _Keeper:
                     write_json(path, report)
                     break
                 except FileNotFoundError:
-                    break  # somebody has removed the folder: nobody will read it
+                    break  # the folder was removed: nobody will read it
                 except OSError:
                     time.sleep(1)
 
@@ -459,7 +459,7 @@ def _keep(folder: Path, leash: int | None, answer: int) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return
-    # Whoever had the lock before may have found out that nothing runs, and the job was given up.
+    # The last holder of the lock may have found that nothing runs, and given up the job.
     if (folder / VOID).exists() or not (folder / JOB).exists():
         return
     write_json(folder / KEEPER, {"pid": os.getpid()})

@@ -66,7 +66,7 @@ class _NoAnswerError(Exception):
 @final
 @attrs.frozen
 class Gpu:
-    """One GPU, as the tool of its vendor tells of it.
+    """One GPU, as the tool of its vendor describes it.
 
     Attributes:
         model: Its model, or None where the tool does not say.
@@ -105,7 +105,7 @@ class Gpus:
 
     @property
     def description(self) -> str:
-        """What the log says of them: how many there are of each model, with their memory."""
+        """Their description for the log: how many there are of each model, with their memory."""
         counted: dict[str, int] = {}
         for one in self.each:
             memory = one.memory_bytes
@@ -141,7 +141,7 @@ async def find_gpus(patience_s: float = _PATIENCE_S) -> Gpus:
 
 
 async def _run_tool(command: Sequence[str], patience_s: float) -> str:
-    """Return what a tool says.
+    """Return the output of a tool.
 
     It runs in a thread that is left behind if need be: a tool that waits for a broken driver
     cannot even be killed.
@@ -238,7 +238,7 @@ _TOOLS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], list[Gpu]]]]] 
 def variables(
     held: Mapping[str, Sequence[int]], stocks: Mapping[str, DeviceStock]
 ) -> dict[str, str]:
-    """Return the variables by which a command hears of its devices; none on a node without any.
+    """Return the variables that name a command's devices; none on a node without any.
 
     Args:
         held: The numbers of the devices of its allocation, by type.
@@ -256,7 +256,7 @@ def variables(
 
 
 def _visible(numbers: Sequence[int], model: str | None) -> dict[str, str]:
-    """Return the variables by which the libraries of GPUs are told what they may use."""
+    """Return the variables that restrict the libraries of GPUs to some devices."""
     if not _is_amd(model):
         # Without the order, CUDA counts the fastest first, and nvidia-smi as the bus does.
         return {"CUDA_VISIBLE_DEVICES": _joined(numbers), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}

@@ -59,10 +59,10 @@ class BatchCounts:
     """Counts what is decided since the start of the process.
 
     Args:
-        ledger: Knows since when asks wait; it has heard of a batch before this does.
+        ledger: Knows since when asks wait; it observes a batch before this does.
 
     Attributes:
-        is_open: Whether it counts; what is heard again at the start has happened before.
+        is_open: Whether it counts; batches that are replayed at the start are from before.
         decisions: How many decisions there were, by kind.
         released: How many asks were released, by reason.
         waits: How long asks waited until they were bound.
@@ -76,7 +76,7 @@ class BatchCounts:
         self.waits = Timings(WAIT_BOUNDS_S)
 
     def observe(self, at_us: int, announced: Sequence[Announced]) -> Steps[None]:
-        """Hear of the decisions of a batch, in steps.
+        """Count the decisions of a batch, in steps.
 
         Args:
             at_us: The instant of the batch, in microseconds since the origin.
@@ -322,7 +322,7 @@ _SHARE: Final = 100
 """How much longer than a count it rests at least, unless that is longer than ``EVERY_S``."""
 
 WANTED_S: Final = 300.0
-"""How long it goes on after somebody wanted to know, in seconds."""
+"""How long it goes on after the last request, in seconds."""
 
 _LOOK_S: Final = 0.002
 """How long a look takes at most, about, in seconds."""
@@ -395,7 +395,7 @@ class ReasonCounts:
 
 @final
 class ReasonCensus:
-    """Counts reasons again and again while somebody wants to know them.
+    """Counts reasons again and again while they are requested.
 
     Args:
         inspect: Reads the state between two batches.
@@ -408,14 +408,14 @@ class ReasonCensus:
         self._inspect = inspect
         self._wanted_at = -WANTED_S
         self._wanted = trio.Event()
-        self._wanted.set()  # The first time nobody has to ask.
+        self._wanted.set()  # The first count needs no request.
         self._missed = trio.Event()
         self._counted = trio.Event()
         self.latest: ReasonCounts | None = None
 
     # STREAM-11
     async def want(self, fresh_s: float, patience_s: float) -> None:
-        """Say that somebody wants to know, and wait for a new count if the latest is old.
+        """Request a count, and wait for a new one if the latest is old.
 
         Args:
             fresh_s: How old it may be, in seconds.
@@ -442,7 +442,7 @@ class ReasonCensus:
             pass
 
     async def _rest(self) -> None:
-        """Rest until it is time to count anew; somebody who misses a count cuts it short."""
+        """Rest until it is time to count anew; a request for a fresh count cuts it short."""
         self._missed = trio.Event()
         took_s = EVERY_S if self.latest is None else self.latest.took_s
         with trio.move_on_after(EVERY_S):
@@ -475,7 +475,7 @@ def _keys(machine: CoordinatorMachine) -> Steps[list[int]]:
 
 
 def reasons_of(machine: CoordinatorMachine) -> Steps[ReasonCount]:
-    """Count the reasons of a state that nobody else waits for."""
+    """Count the reasons of a past state, all at once."""
     counting = _CensusPass((yield from _keys(machine)))
     while not counting.is_done:
         yield from counting.advance(machine)
