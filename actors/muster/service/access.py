@@ -1,6 +1,6 @@
 """Access: who sends a request, what their role allows, and the file of tokens.
 
-A token stands in the file as a digest, with its role, its user and the groups of the user. Neither
+The file has a digest of each token, with its role, its user and the groups of the user. Neither
 Starlette nor the scheduler is needed here, so ``muster token`` works without the extra of the
 service.
 """
@@ -34,8 +34,7 @@ class Role(IntEnum):
     """The roles of access; each may do what the roles below it may.
 
     ``ANYONE`` needs no token, and is for health and metrics of the process only. ``REPLICA`` is
-    for a server that follows this one: it is sent all that is kept, which nobody else but an
-    administrator is.
+    for a server that follows this one: it gets the whole store, as only administrators do.
     """
 
     ANYONE = 0
@@ -112,7 +111,7 @@ class OpenAccess:
 
     @property
     def users(self) -> frozenset[str]:
-        """Nobody: there are no tokens."""
+        """No users: there are no tokens."""
         return frozenset()
 
     def who(self, request: HTTPConnection, /) -> Principal:
@@ -124,7 +123,7 @@ class OpenAccess:
         return EVERYBODY
 
     def is_valid(self, who: Principal, /) -> bool:
-        """Return True, as nobody ever loses access."""
+        """Return True: access is never lost."""
         return True
 
 

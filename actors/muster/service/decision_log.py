@@ -36,7 +36,7 @@ class DecisionBlock:
     """Some decisions that follow one another. Once it was read, nothing is added to it.
 
     Args:
-        announced: The decisions, at least one; more may be added while nobody has read them.
+        announced: The decisions, at least one; more may be added until they are read.
         grown: Called with the bytes by which it grows.
 
     Attributes:

@@ -164,7 +164,7 @@ class LogWriter(logging.Handler):
                 self._stream.write("".join(f"{self.format(one)}\n" for one in some))
                 self._stream.flush()
             except (OSError, ValueError):
-                return  # Nobody reads the log any more; the service goes on.
+                return  # The log has no reader any more; the service goes on.
             if is_ending and not self._waiting:
                 return
 

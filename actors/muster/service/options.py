@@ -35,7 +35,7 @@ LogForm: TypeAlias = Literal["text", "json"]
 """The form of the lines of the log."""
 
 LISTEN: Final = "127.0.0.1:9080"
-"""Where a service listens that nobody can use to run commands as its user."""
+"""The default address of a service that runs no commands as its user."""
 
 
 GRACE_S: Final = 10.0
@@ -119,7 +119,7 @@ def option(
 
 
 IsOver: TypeAlias = Callable[[], Awaitable[bool]]
-"""Tells whether a command has ended."""
+"""Returns whether a command has ended."""
 
 
 @final
@@ -130,7 +130,7 @@ class StartOutput:
     Attributes:
         file: The file that has it.
         number: Which start of an ask of this name it is, from 1.
-        is_over: Tells whether the command has ended.
+        is_over: Returns whether the command has ended.
         others: The numbers of other starts, the latest first, each with whether it is of an
             earlier ask of this name.
         is_earlier: Whether it is of an earlier ask of this name.
@@ -166,7 +166,7 @@ class Term(Protocol):
         """The number; 0 without a state directory."""
         ...
 
-    def hear(self, term: int, url: str, whom: str) -> bool:
+    def observe_term(self, term: int, url: str, whom: str) -> bool:
         """Take note of another term.
 
         Args:
@@ -395,7 +395,7 @@ class ServeOptions:
         yunikorn_ui: The folder with YuniKorn's web UI, or None.
         cluster: The name of the cluster that YuniKorn's end points say.
         cors: Whether YuniKorn's end points allow other web sites to read them.
-        tokens: The file of the tokens; None if nobody needs one.
+        tokens: The file of the tokens; None if none is needed.
         hosts: Names under which the service is reached, besides addresses that it listens on.
         tls_cert: The file of the certificate, or None.
         tls_key: The file of its key, or None.
@@ -405,7 +405,7 @@ class ServeOptions:
         run_as: The user as whom commands run, for one user or (key ``*``) for all.
         trust_submitters: Whether commands of submitters may run as the user of the service.
         trust_local: Whether every user of this machine may run commands as the user of the
-            service: it runs them, listens on loopback, and nobody needs a token.
+            service: it runs them, listens on loopback, and needs no tokens.
         log: The form of the lines of the log.
         watch: Whether the configuration is read again when its file has changed.
         limits: How much it takes.

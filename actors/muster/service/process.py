@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _AT_LAST_S: Final = 9.5
-"""When the process ends by all means after it was told to, in seconds."""
+"""When the process ends by all means after the first signal, in seconds."""
 
 _BY_SIGNAL: Final = 128
 """What is added to the number of a signal for the exit status of a process that it has ended."""
@@ -74,7 +74,7 @@ class Signals:
             signal.signal(number, before)
 
     def start(self) -> None:
-        """Tell the tasks of this run of trio from now on."""
+        """Notify the tasks of this run of trio from now on."""
         self._token = trio.lowlevel.current_trio_token()
         if self._is_ending:
             self.ends.set()
@@ -141,7 +141,7 @@ _EVERY_S: Final = 1.0
 
 # ACCESS-17
 async def run_heartbeat(service: Service) -> None:
-    """Ask the scheduler for a sign of life each second, and note when it comes.
+    """Send a heartbeat to the scheduler each second, and note its answer.
 
     Between two batches garbage is collected.
     """
@@ -157,7 +157,7 @@ async def run_heartbeat(service: Service) -> None:
 _LOG: Final = logging.getLogger("muster.service")
 
 LOOK_EVERY_S: Final = 0.5
-"""How often it is looked whether a file has changed, in seconds."""
+"""How often files are checked for changes, in seconds."""
 
 Mark: TypeAlias = tuple[int, int, int] | None
 """What changes with a file: its number, its size, and when it was written; None without one."""
@@ -223,7 +223,7 @@ class Reloader:
         return {what: readers[what] for what in self._files()}
 
     async def read(self, what: str) -> None:
-        """Read a file again; if it is refused, what was there before stays.
+        """Read a file again; if it is refused, the content before stays in force.
 
         Args:
             what: ``configuration``, ``tokens`` or ``certificate``.

@@ -137,7 +137,7 @@ END_S: Final = 8.5
 """When the end goes on without a checkpoint, in seconds after it began."""
 
 _FAILED_S: Final = 2.0
-"""How long it is told that the scheduler has failed, in seconds."""
+"""How long requests under way may take after the scheduler has failed, in seconds."""
 
 _CHANGE: Final = {"fields": {"what": "change"}}
 
@@ -151,7 +151,7 @@ async def serve(
     listening: Callable[[Sequence[str]], None],
     rereads: trio.MemoryReceiveChannel[None] | None = None,
 ) -> None:
-    """Run the service until it is told to end.
+    """Run the service until it is to end.
 
     Args:
         options: What it is started with.
@@ -243,7 +243,7 @@ class _ServiceRun:
         return self.gate.end_without(access) + self.site.end_without(access)
 
     def _gate(self, app: ASGIApp, hosts: Hosts) -> RequestGate:
-        """Return the door before an application."""
+        """Return the gate before an application."""
         allows = may_come_from_anywhere if self.options.cors else allow_no_origin
         return RequestGate(
             app,
@@ -485,7 +485,7 @@ class _ServiceRun:
 
     # ACCESS-21
     async def fail(self, error: Exception) -> None:
-        """Tell whoever waits that the scheduler has ended by an error."""
+        """Report that the scheduler has failed, and answer the requests under way."""
         self.health.note_failure(str(error))
         self.health.is_ready = False
         self.health.is_ending = True

@@ -1,6 +1,6 @@
 """Checks before the start: options that exclude each other, and files that cannot be read.
 
-Whatever keeps the service from starting is found before anybody can connect.
+What keeps the service from starting is found before clients can connect.
 """
 
 from __future__ import annotations

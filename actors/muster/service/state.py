@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class Intake:
-    """What the service remembers of what came in.
+    """The idempotency keys, dry-run slots and leases of the service.
 
     Attributes:
         repeats: The requests that may be repeated.
@@ -94,7 +94,7 @@ class Service:
         intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
         sessions: Who has logged in to the page.
-        findings: What the page has found in the latest decisions.
+        findings: The cache of decisions about the subjects of open pages.
         config_file: The file of ``--config``, and what it said last.
         past: The past states that were looked at last.
         leadership: Whether it leads or follows.

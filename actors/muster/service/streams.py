@@ -1,6 +1,6 @@
 """Streams: responses that go on for long, above all decisions as server-sent events.
 
-Open streams are counted, given up when nobody reads, and ended when their client leaves.
+Open streams are counted, given up when they are not read, and ended when their client leaves.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Broadcast:
     Args:
         directory: The state directory, or None without one.
         slots: The limit on how many streams there are.
-        patience_s: How long a stream may send nothing because nobody reads, in seconds.
+        patience_s: How long a stream may wait for its reader, in seconds.
 
     Attributes:
         tail: The latest decisions.
@@ -158,7 +158,7 @@ class _StalledError(Exception):
 
 
 class LongResponse(Response):
-    """A response whose length nobody knows when it begins.
+    """A response whose length is unknown when it begins.
 
     Args:
         broadcast: Counts such responses, and says how long one may wait for its reader.
@@ -215,7 +215,7 @@ class LongResponse(Response):
     # STREAM-6
     @final
     async def _push(self, send: Send, part: bytes) -> None:
-        """Send a part; the response ends if nobody reads it in time."""
+        """Send a part; the response ends if it is not read in time."""
         with trio.move_on_after(self._broadcast.patience_s) as pushing:
             await send({"type": "http.response.body", "body": part, "more_body": True})
         if pushing.cancelled_caught:
@@ -274,7 +274,7 @@ class EventStream(LongResponse):
     # STREAM-3, STREAM-5
     @override
     async def _follow(self, send: Send) -> bytes:
-        """Send decisions until there is a reason to end; return what tells the client of it."""
+        """Send decisions until there is a reason to end; return the last part, which names it."""
         await self._push(send, _RETRY)
         while not self._is_complete():
             try:
@@ -328,7 +328,7 @@ class EventStream(LongResponse):
             await self._push(send, self._advance() or b":\n\n")
 
     def _advance(self) -> bytes:
-        """Return what tells the client how far it is, if it does not know it."""
+        """Return an event with the position, if the client does not know it."""
         if self._cursor.position <= self._known_seq:
             return b""
         self._known_seq = self._cursor.position

@@ -357,7 +357,7 @@ async def _promote(request: ApiRequest) -> Response:
 async def _over(request: ApiRequest) -> Response:
     fields = await _fields(request)
     term, url = _number(fields, "term"), _field(fields, "url", str)[:200]
-    is_over = request.service.leadership.hear(term, url, "the server that was promoted")
+    is_over = request.service.leadership.observe_term(term, url, "the server that was promoted")
     return json_response({"over": is_over, "term": request.service.leadership.term})
 
 

@@ -161,7 +161,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
         self._binder: ResumingBinder | None = None
         #: Set when orders have the term of the service.
         self._leads = trio.Event()
-        #: Set when nothing runs there any more that nobody has asked for.
+        #: Set when nothing runs there any more for allocations that are over.
         self._is_clear = trio.Event()
         #: The node where the command of an ask has started last, by its name.
         self._nodes: OrderedDict[tuple[str, str], str] = OrderedDict()

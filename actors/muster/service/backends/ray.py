@@ -156,7 +156,8 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
         "have a file of its own"
     )
     # Ray ends what is connected to it when it has been away for a minute. So a run that waits for
-    # Ray hears of the lost connection, which is no failed attempt, before its time to start is over.
+    # Ray learns of the lost connection, which is no failed attempt, before its time to start is
+    # over.
     starting_s = 90.0
 
     @override
@@ -211,7 +212,7 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
         # All leaders have the same origin of time, and a new state directory has another one.
         await cluster.runs.link.lead(
             {"scheduler": str(host.unix_us(0)), "term": leads.term},
-            lambda term: leads.hear(term, "", "the agent of Ray"),
+            lambda term: leads.observe_term(term, "", "the agent of Ray"),
         )
 
     # RAY-4

@@ -292,7 +292,7 @@ class ConfigOrigin:
 
     Attributes:
         kind: ``file``, ``applied``, or ``default`` if there is only ``root``.
-        since_us: When it was read or applied, in microseconds since 1970; None if nobody knows.
+        since_us: When it was read or applied, in microseconds since 1970; None if unknown.
         file: The file, or the ConfigMap, that the service was started with, or None.
         differs: Whether that file said something else when it was read last.
     """
@@ -304,7 +304,7 @@ class ConfigOrigin:
 
     @property
     def until(self) -> str:
-        """Until when something else holds than that says."""
+        """When the file replaces the configuration in force, in words."""
         return replaced_once(str(self.file))
 
     def as_map(self) -> dict[str, object]:
@@ -365,8 +365,7 @@ class ConfigFile:
         Args:
             kept: The configuration in force.
             read: What the file says now.
-            applied_us: When the one in force came, in microseconds since 1970; None if nobody
-                knows.
+            applied_us: When the one in force came, in microseconds since 1970; None if unknown.
 
         Returns:
             Whether the file comes in, and in words what becomes of it.
@@ -432,7 +431,7 @@ class ConfigFile:
 
         Args:
             configuration: The configuration in force.
-            applied_us: When it came, in microseconds since 1970; None if nobody knows.
+            applied_us: When it came, in microseconds since 1970; None if unknown.
             followed: What is followed instead of the file, and the configuration there; or None.
         """
         if followed is not None:

@@ -142,7 +142,7 @@ def history_start(written: str) -> HistoryStart:
 
 @final
 class ClientGoneError(Exception):
-    """Nobody waits for the result any more."""
+    """The client no longer waits for the result."""
 
 
 # INPUT-15
@@ -156,11 +156,11 @@ def compare_history(
         since: Where to begin; if that is before everything that is kept, it begins there.
         now_us: The present instant, in microseconds since 1970 in UTC, where the comparison ends.
         configuration: The configuration.
-        gone: Set when nobody waits for it any more.
+        gone: Set when the client has gone.
 
     Raises:
         Problem: 409 if it could not have been in force then, or history cannot be read.
-        ClientGoneError: If nobody waits for it any more.
+        ClientGoneError: If the client has gone.
     """
 
     def check() -> None:

@@ -99,8 +99,8 @@ def raw_events(body: bytes, media: str, usage: Usage) -> Steps[list[RawEvent]]:
 def _parse_fast(body: bytes, usage: Usage, *, is_list: bool) -> Steps[list[RawEvent] | None]:
     """Return the events of JSON; None if the other parser has to look at it.
 
-    The fast parser does not see that a key stands twice in a map. But each entry of a map has a
-    colon. So if there are as many entries as colons, every key stands once.
+    The fast parser does not detect a duplicate key in a map. But each entry of a map has a colon.
+    So if there are as many entries as colons, every key is there once.
     """
     if len(body) > _AT_ONCE_BYTES or _LONG_NUMBER in body.translate(_DIGITS_AS_ZEROS):
         return None
@@ -122,7 +122,7 @@ def _parse_fast(body: bytes, usage: Usage, *, is_list: bool) -> Steps[list[RawEv
             raise _too_deep(usage)
         entries += found
     if entries != body.count(b":"):
-        return None  # a key stands twice, or a text has a colon
+        return None  # a key is there twice, or a text has a colon
     return [RawEvent(index, None, event) for index, event in enumerate(events)]
 
 

@@ -183,7 +183,7 @@ class SubmitterGuard:
         refusal = self._refusal_of_priority(event, key, admission)
         if event.gang is None or refusal is not None:
             return refusal
-        # INPUT-21: whoever administers an application adds asks to it as its user does.
+        # INPUT-21: its administrators add asks to an application as its user does.
         users = {self._user, owner}
         refusal = self._refusal_of_names("gang", (event.gang,), admission, users, key)
         return refusal or self._refusal_of_names(

@@ -224,11 +224,11 @@ _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeErro
 # Saving
 
 
-def _items(book: LedgerState, heard: tuple[int, int, int]) -> Iterator[list[object]]:
+def _items(book: LedgerState, position: tuple[int, int, int]) -> Iterator[list[object]]:
     counts = book.counts
     yield [
         _VERSION,
-        *heard,
+        *position,
         book.history.minute,
         book.lives.after_seq,
         [*attrs.astuple(counts, recurse=False)[:-1]],
@@ -315,14 +315,14 @@ def _asks(app: AppEntry) -> Iterator[list[object]]:
 
 def _load(book: LedgerState, parts: Sequence[bytes]) -> Steps[tuple[int, int, int]]:
     """Fill a new state with what was saved; return its batch, instant and decision."""
-    heard = (0, 0, 0)
+    position = (0, 0, 0)
     is_first = True
     for part in parts:
         for packed in _listed(unpack(part)):
             yield
             item = _listed(unpack(packed))
             if is_first:
-                heard = _load_head(book, item)
+                position = _load_head(book, item)
                 is_first = False
                 continue
             try:
@@ -330,7 +330,7 @@ def _load(book: LedgerState, parts: Sequence[bytes]) -> Steps[tuple[int, int, in
             except _UNREADABLE as error:
                 msg = f"an entry of the ledger cannot be read: {error}"
                 raise ValueError(msg) from error
-    return heard
+    return position
 
 
 def _listed(value: object) -> list[Any]:

@@ -161,7 +161,7 @@ class EventRing:
             self._grew = None
 
     def close(self) -> None:
-        """Tell all who wait that no event follows."""
+        """Close the ring: no event follows, and readers end."""
         self._is_closed = True
         self.wake_readers()
 
@@ -211,7 +211,7 @@ class LedgerState:
         refused: The latest events that were refused, oldest first.
         ended: The asks that events of this batch have ended, by application and name.
         leaving: The applications that events of this batch have removed, by name.
-        is_stale: Whether something is unknown that exists, so that the state must be looked at.
+        is_stale: Whether something is unknown that exists, so that the state must be compared.
         queues_changed: Whether queues may have come, gone or changed.
         reported: The dominant reasons that were reported last, by application and ask.
         reported_batch: The batch after which they were reported.
@@ -219,9 +219,8 @@ class LedgerState:
             of asks that have not ended otherwise since; the oldest comes first.
         accounts: What users hold and have used.
         lives: The asks that ended last.
-        configured_us: When a configuration came in last, in microseconds since the origin; None if
-            nobody knows.
-        queues: Every queue when they were looked at last, by path; None if they never were.
+        configured_us: When a configuration came in last, in microseconds since the origin; None if unknown.
+        queues: Every queue at the last comparison, by path; None before the first one.
     """
 
     def __init__(self) -> None:

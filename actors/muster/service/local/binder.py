@@ -207,7 +207,7 @@ class LocalBinder:
         self._records = setting.folder / "jobs"
         #: The jobs that are not over, by the number of the allocation.
         self._jobs: dict[int, Job] | None = None
-        #: Those that were found at the start, and that nobody has asked for.
+        #: The jobs that were found at the start, and not resumed yet.
         self._found: dict[int, Job] = {}
         self._ready = trio.Event()
         self._server = ""

@@ -429,7 +429,7 @@ def earlier_of(attempts: Sequence[Attempt], came_us: int | None) -> Sequence[Att
 
     Args:
         attempts: All starts of asks of that name, the latest last.
-        came_us: When the present ask came, in microseconds since 1970; None if nobody knows.
+        came_us: When the present ask came, in microseconds since 1970; None if unknown.
     """
     if came_us is None:
         return ()

@@ -55,7 +55,7 @@ _BACKGROUND: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def started_at(pid: int) -> int | None:
-    """Return when a process started, in ticks since the boot; None where nobody can tell."""
+    """Return when a process started, in ticks since the boot; None if unknown."""
     try:
         stat = Path(f"{_PROC}/{pid}/stat").read_bytes()
     except OSError:
@@ -65,7 +65,7 @@ def started_at(pid: int) -> int | None:
 
 
 def boot() -> str:
-    """Return what identifies this boot of the machine; empty where nobody can tell."""
+    """Return what identifies this boot of the machine; empty if unknown."""
     try:
         return Path(f"{_PROC}/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -338,7 +338,7 @@ class _Keeper:
                     write_json(path, report)
                     break
                 except FileNotFoundError:
-                    break  # the folder was removed: nobody will read it
+                    break  # the folder was removed, so the result is not needed
                 except OSError:
                     time.sleep(1)
 
@@ -388,7 +388,7 @@ def _become(job: dict[str, Any], go: int, output: int, wrong: int) -> NoReturn:
         os.setsid()
         signal.set_wakeup_fd(-1)
         if os.read(go, 1) != b"g":
-            os._exit(127)  # the keeper is gone: nobody knows of this process
+            os._exit(127)  # the keeper is gone, and has not noted this process
         for number in (
             *_BACKGROUND,
             signal.SIGCHLD,

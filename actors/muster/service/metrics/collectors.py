@@ -106,7 +106,7 @@ MOST_QUEUES: Final = 1_000
 """How many queues have figures of their own; those of all others are summed up."""
 
 OTHER: Final = "other"
-"""What stands for all queues or users beyond the first ones; no path of a queue is like that."""
+"""The label of all queues or users beyond the first ones; no path of a queue is like that."""
 
 _LOOK_QUEUES: Final = 64
 _LOOK_APPS: Final = 512

@@ -38,7 +38,7 @@ from muster_core.view.gangs import ViewGang
 
 # PAGE-47
 def refusal_of(page: PageRequest, context: ReadContext, events: Sequence[Mapping[str, Raw]]) -> str:
-    """Return why whoever looks may not send some events; empty if they may.
+    """Return why the viewer may not send some events; empty if the viewer may.
 
     Args:
         page: The request.
@@ -65,7 +65,7 @@ def refusal_of(page: PageRequest, context: ReadContext, events: Sequence[Mapping
 
 
 Thing = tuple[str, ...]
-"""What has a page of its own: what it is, and its names."""
+"""An object that has a page: its kind, and its names."""
 
 _MOST: Final = 20
 """How many decisions are shown."""
@@ -95,7 +95,7 @@ class DecisionPreview:
     async def of(
         cls, page: PageRequest, decisions: Sequence[Mapping[str, object]]
     ) -> DecisionPreview:
-        """Sum decisions up, given in the form of the log, and look what of them is there."""
+        """Sum up decisions in the form of the log, and find which of their objects exist."""
         bound = {_ask(one) for one in decisions if one["kind"] == Kind.BOUND.value}
         lost = {
             _ask(one)
@@ -111,14 +111,14 @@ class DecisionPreview:
 def _existing(
     context: ReadContext, decisions: Sequence[Mapping[str, object]]
 ) -> Steps[frozenset[Thing]]:
-    """Return what is named in decisions and is there."""
+    """Return the objects that decisions name and that exist."""
     yield
     things = {thing for one in decisions for thing in _names_in(one)}
     return frozenset(thing for thing in things if _exists(context, thing))
 
 
 def _names_in(decision: Mapping[str, object]) -> Iterator[Thing]:
-    """Yield what a decision names."""
+    """Yield the objects that a decision names."""
     for kind in ("app", "gang", "node", "queue"):
         if decision.get(kind) is not None:
             yield kind, str(decision[kind])
@@ -159,7 +159,7 @@ async def _events_of_form(page: PageRequest, form: Form) -> list[Event | str]:
 
 # PAGE-5
 async def _apply(page: PageRequest) -> Response:
-    """Let the events of a form in, and say what became of each."""
+    """Submit the events of a form, and show the result of each."""
     form = await page.form()
     made = await _events_of_form(page, form)
     outcome = await submit(page.service, made, guard=guard_of(page.who, page.service.access.users))
@@ -171,7 +171,7 @@ async def _apply(page: PageRequest) -> Response:
 
 # PAGE-5
 async def _try(page: PageRequest) -> Response:
-    """Say what the events of a form would lead to, and change nothing."""
+    """Show what the events of a form would lead to, and change nothing."""
     made = await _events_of_form(page, await page.form())
     events = [one for one in made if not isinstance(one, str)]
     dry_runs = page.service.intake.dry_runs
@@ -187,7 +187,7 @@ ACTION_PAGES: Final = (
     Page("POST", "/events", Role.SUBMITTER, _apply),
     Page("POST", "/events/try", Role.SUBMITTER, _try),
 )
-"""What buttons send."""
+"""The actions of buttons."""
 
 
 _FEWER: Final = frozenset({RemedyKind.MIN_MEMBER, RemedyKind.DEFINE_GANG})
@@ -217,7 +217,7 @@ def remedy_line(remedy: dict[str, Any], refused: str, context: ReadContext) -> T
 
     Args:
         remedy: The remedy, as the API has it.
-        refused: Why whoever looks may not apply it; empty if they may.
+        refused: Why the viewer may not apply it; empty if the viewer may.
         context: The state.
     """
     queues = context.machine.registry.queues
@@ -242,7 +242,7 @@ def remedy_line(remedy: dict[str, Any], refused: str, context: ReadContext) -> T
 
 
 def _path_of(amount: str) -> str:
-    """Return what stands before the slash in the name of an amount: its queue, if it is of one."""
+    """Return the part before the slash in the name of an amount: its queue, if it is of one."""
     return amount.partition("/")[0]
 
 
@@ -295,7 +295,7 @@ async def _remedies(page: PageRequest) -> Response:
 
 
 REMEDY_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/helps", Role.READER, _remedies),)
-"""What would help."""
+"""The search for remedies."""
 
 
 # PAGE-80
@@ -313,4 +313,4 @@ async def _start_forecast(page: PageRequest) -> Response:
 
 
 FORECAST_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/starts", Role.READER, _start_forecast),)
-"""When an ask starts."""
+"""The forecast of a start."""

@@ -151,7 +151,7 @@ async def _asks(page: PageRequest) -> Response:
 
 
 def _counts(context: ReadContext, wanted: AskFilter) -> Steps[Mapping[str, int] | None]:
-    """Return how many asks are in each place, if the applications tell."""
+    """Return how many asks are in each place, if the filter allows to sum up applications."""
     if wanted.text is not None or wanted.gang is not None or wanted.codes is not None:
         return None
     counts = Counter(dict.fromkeys((place.value for place in AskPlace), 0))

@@ -33,14 +33,14 @@ from muster_core.structures.steps import Steps
 
 # PAGE-54
 def queue_lines_of(path: str, text: str) -> TemplateData | None:
-    """Return the lines of a queue, or of the nearest queue above it that stands there.
+    """Return the lines of a queue, or of the nearest queue above it that the text has.
 
     Args:
         path: The path of the queue, in lower case.
         text: A configuration as YAML in block style, with one partition.
 
     Returns:
-        The lines; None if not even its root stands there.
+        The lines; None if the text has not even its root.
     """
     found: TemplateData | None = None
     for partition in _items(yaml.compose(text), "partitions"):
@@ -105,13 +105,13 @@ class ComparisonTable:
 
     Args:
         found: The result.
-        asked_us: How far one wanted to look back, in microseconds.
+        asked_us: How far the comparison should look back, in microseconds.
 
     Attributes:
         since: From when on history was compared, as a date in UTC.
         until: Until when, likewise.
         length_us: How long that is, in microseconds.
-        is_short: Whether less history is kept than one wanted to look back.
+        is_short: Whether less history is kept than that.
         is_same: Whether both sides decide the same.
         decisions: How many decisions are the same before the first that differs.
     """
@@ -227,14 +227,14 @@ async def _edit(page: PageRequest) -> Response:
 
 # PAGE-53
 async def _state(page: PageRequest) -> Response:
-    """Say whether another configuration is in force than the one that somebody has seen."""
+    """Show whether another configuration is in force than the one that the page has loaded."""
     before = await in_force(page.service)
     return render_page(page, "config_state.html", is_seen=page.text("seen") == before.checksum)
 
 
 # PAGE-51
 async def _check(page: PageRequest) -> Response:
-    """Say what is wrong with a configuration, or how it differs from the one in force."""
+    """Show what is wrong with a configuration, or how it differs from the one in force."""
     form = await page.form()
     before = await in_force(page.service)
     values: dict[str, Any] = {"problems": [], "warnings": [], "difference": None}
@@ -253,7 +253,7 @@ async def _check(page: PageRequest) -> Response:
 
 # PAGE-52
 async def _compare(page: PageRequest) -> Response:
-    """Say what a configuration would lead to now, and would have changed in the kept history."""
+    """Show what a configuration would lead to now, and would have changed in the kept history."""
     form = await page.form()
     new, written = _read(page, form), form.text("since")
     if written not in {name for name, _ in SPANS}:

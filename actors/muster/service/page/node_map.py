@@ -55,7 +55,7 @@ class NodesQuery:
         attribute: Those with this attribute: ``name=value``, or a name alone; empty for all.
         group: The attribute by which they are in groups; empty for one group.
         kind: The resource type whose utilisation counts; empty for that used most on each.
-        queue: The queue below which the colours tell queues apart; empty to colour by utilisation.
+        queue: The queue whose children have colours of their own; empty to colour by utilisation.
         by_use: Whether the list begins with the fullest.
     """
 
@@ -179,12 +179,12 @@ def _colour_by_queue(
 
 
 ELSEWHERE: Final = "queues elsewhere"
-"""What stands for all queues that are not below the wanted one."""
+"""The name for all queues that are not below the wanted one."""
 
 
 @final
 class _BranchFinder:
-    """Tells of a leaf which child of a queue it is below.
+    """Finds the child of a queue that a leaf is below.
 
     Args:
         queue: The path of the queue.
@@ -236,7 +236,7 @@ def _dominant(used: Mapping[str, int], capacity: Mapping[str, int]) -> float:
 
 
 GROUPS: Final = 24
-"""How many groups of nodes are told apart."""
+"""How many groups of nodes have maps of their own."""
 
 OTHERS: Final = "others"
 """The group of all nodes beyond that."""
@@ -325,9 +325,9 @@ def _draw(piece: Sequence[NodeCell], row: int, paths: list[list[str]], hatched: 
 
 # PAGE-31
 def _cell_data(cells: Sequence[NodeCell], columns: int) -> Steps[Mapping[str, object]]:
-    """Return what the script tells of nodes.
+    """Return the data of nodes for the script.
 
-    Of a name it tells how many characters it shares with the one before, and the rest.
+    A name is written as the number of characters that it shares with the one before, and the rest.
     """
     names: list[str] = []
     shared: list[int] = []

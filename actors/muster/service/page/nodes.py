@@ -87,7 +87,7 @@ MOST_HOLDERS: Final = 16
 """How many holders of a device are shown."""
 
 MOST_TYPES: Final = 6
-"""Of how many types of devices something is said of many nodes together."""
+"""How many types of devices are shown for several nodes together."""
 
 _PIECE: Final = 128
 """How many nodes are looked at between two places to pause."""

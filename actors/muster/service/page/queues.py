@@ -40,7 +40,7 @@ def _bar(
         allocated: What is allocated in it, in base units.
         least: What it has a right to, as a word and an amount; 0 for nothing.
         most: Its `max`; None for no limit.
-        whole: What the length of the bar stands for: its `max`; without one the nearest `max`
+        whole: The amount of the whole bar: its `max`; without one the nearest `max`
             above it, or the capacity of all nodes.
     """
 
@@ -213,7 +213,7 @@ def read_tree(context: ReadContext, wanted: TreeQuery) -> Steps[TemplateData]:
 def branch_of(
     context: ReadContext, entry: QueueEntry, asks: int, above: Mapping[str, int]
 ) -> TemplateData:
-    """Return a queue as it stands in the tree, without a fold.
+    """Return a queue as a branch of the tree, without a fold.
 
     Args:
         context: The state.

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 TemplateData = dict[str, Any]
-"""What a template shows of one thing, by the names that it has there."""
+"""The data of a template, by the names that it uses."""
 
 _MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -216,7 +216,7 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-"""The headers of every page: it fetches nothing from elsewhere, and stands in no other page."""
+"""The headers of every page: it fetches nothing from elsewhere, and no other page embeds it."""
 
 SECTIONS: Final = (
     ("/", "Overview"),
@@ -348,7 +348,7 @@ _TEMPLATES: Final = _environment()
 
 
 def _ago(ago_us: int) -> str:
-    """Return in words how long ago something was; parts of a second tell nobody anything."""
+    """Return in words how long ago something was, without parts of a second."""
     if ago_us <= -SECOND:
         return f"in {_whole_seconds(-ago_us)}"
     return "just now" if ago_us < SECOND else f"{_whole_seconds(ago_us)} ago"
@@ -368,7 +368,7 @@ _AGES: Final[Mapping[str, Callable[[int], str]]] = {
     "for": _lasting,
     "left": lambda span_us: _lasting(-span_us),
 }
-"""How the time since an instant is told; ages.js does the same."""
+"""How the time since an instant is written; ages.js does the same."""
 
 
 def render_page(
@@ -387,7 +387,7 @@ def render_page(
         template: The file of its template.
         status: The status of the response.
         headers: Further headers.
-        **context: What the template knows besides what all know.
+        **context: The data of the template, besides what all templates have.
     """
     service = page.service
 
@@ -475,6 +475,6 @@ def render_page(
 def plain_page(
     template: str, status: int, headers: Mapping[str, str], **context: object
 ) -> Response:
-    """Return a page for somebody who has not logged in."""
+    """Return a page for a browser that has not logged in."""
     text = _TEMPLATES.get_template(template).render(**context)
     return HTMLResponse(text, status, {**HEADERS, **headers})

@@ -43,8 +43,8 @@ class PageRequest:
     Attributes:
         service: The service.
         request: The request.
-        who: Who looks at it.
-        session: Their session.
+        who: The principal of the viewer.
+        session: The session of the viewer.
         moment: The moment whose state is shown.
         batch: The last batch that was announced when the request came.
     """
@@ -131,7 +131,7 @@ class Form:
 
 
 Handler = Callable[[PageRequest], Awaitable[Response]]
-"""Answers a request for a page; what it raises as :class:`Problem` is shown."""
+"""Answers a request for a page; a :class:`Problem` that it raises is shown as a page."""
 
 
 @final
@@ -182,11 +182,11 @@ class Moment:
         return self.past_us is not None
 
     def query(self) -> Mapping[str, str]:
-        """Return what stands in the addresses of pages that show this moment."""
+        """Return the query of the addresses of pages that show this moment."""
         return {} if self.past_us is None else {"at": self.iso(self.past_us)}
 
     def iso(self, at_us: int) -> str:
-        """Return an instant as it stands in addresses: a date in UTC."""
+        """Return an instant as addresses have it: a date in UTC."""
         return iso_date(self.service.unix_us(at_us))
 
     def now_us(self) -> int:
@@ -250,7 +250,8 @@ async def present_of(service: Service, request: Request) -> Moment:
     """Return the present moment."""
     try:
         kept = await service.past.extent()
-    except StoreError:  # Whoever needs the store is told; the present can be shown without.
+    except StoreError:
+        # Pages that need the store show the error; the present can be shown without.
         kept = None
     return Moment(service, request, kept)
 

@@ -45,7 +45,7 @@ _SPANS_US: Final = {"-3600": -HOUR, "-60": -MINUTE, "60": MINUTE, "3600": HOUR}
 
 # PAGE-63
 async def _go(page: PageRequest) -> Response:
-    """Lead to the same page at another moment."""
+    """Redirect to the same page at another moment."""
     at_us = await _step_instant(page)
     path, _, query = local_path(page.text("back", "/")).partition("?")
     pairs = [one for one in query.split("&") if one and not one.startswith("at=")]
@@ -95,7 +95,7 @@ def now_us(moment: Moment, kept: HistoryExtent) -> int:
 
 # PAGE-61
 async def _progress(page: PageRequest) -> Response:
-    """Return how much is made of the past state that was begun last, in percent, as a text."""
+    """Return the progress of the past state that was begun last, in percent, as a text."""
     share = page.service.past.under_way()
     return PlainTextResponse("" if share is None else f"{share * 100:.0f}", headers=HEADERS)
 
@@ -116,15 +116,15 @@ _LIMIT: Final = 500
 @final
 @attrs.frozen
 class SpanQuery:
-    """What somebody asks for.
+    """The query of the page: a span, and which of its decisions are shown.
 
     Attributes:
         fields: The fields of the form as they were filled in, by name.
         kinds: The kinds of decisions that were chosen, as written.
-        span: What is there of the span; None if nothing is.
-        notes: What is said of it: where it is another one than was asked for.
-        unknown: What is said of a queue that there is not now; empty if there is, or none is asked.
-        wrong: What is wrong with it; empty if nothing is.
+        span: The part of the span that is kept; None if none is.
+        notes: Notes where it is not the span that was asked for.
+        unknown: The message if the queue does not exist now; empty if it does, or none is given.
+        wrong: What is wrong with the query; empty if nothing is.
     """
 
     fields: Mapping[str, str]
@@ -135,7 +135,7 @@ class SpanQuery:
     wrong: str = ""
 
     def summary(self, found: SpanSummary) -> list[str]:
-        """Return what is said of the span, now that it is known what happened."""
+        """Return the sentences about the span, from what happened in it."""
         notes = [*self.notes]
         if not found.kinds:
             if self.unknown:
@@ -162,7 +162,7 @@ async def span_query(page: PageRequest, kept: HistoryExtent) -> SpanQuery:
 
 
 def _as_date(page: PageRequest, name: str) -> str:
-    """Return what a field has as the browser wants it; empty if it is no instant."""
+    """Return the value of a field in the form of the browser; empty if it is no instant."""
     try:
         at_us = instant_of(name, page.text(name), page.service)
     except Problem:
@@ -216,7 +216,7 @@ def _span_bounds(page: PageRequest, last_us: int) -> tuple[int, int]:
 
 
 def _nothing(moment: Moment, kept: HistoryExtent, from_us: int, until_us: int, last_us: int) -> str:
-    """Say that nothing is there of a span."""
+    """Return the sentence that nothing of a span is kept."""
     asked = (
         f"You asked for {_instant_words(moment, from_us)} until {_instant_words(moment, until_us)}."
     )
@@ -231,7 +231,7 @@ def _instant_words(moment: Moment, at_us: int) -> str:
 
 
 async def _present(page: PageRequest, queue: str | None) -> tuple[tuple[int, int], str]:
-    """Return how much was let in until now, and what is said of a queue that there is not."""
+    """Return how much was let in until now, and the message if a queue does not exist."""
 
     def read(context: ReadContext) -> Steps[tuple[tuple[int, int], str]]:
         yield
@@ -276,7 +276,7 @@ _BESIDE: Final[Mapping[Kind, str]] = {
     Kind.BOUND: "to",
     Kind.RELEASED: "from",
 }
-"""What stands before the names of nodes."""
+"""The word before the names of nodes."""
 
 _NAMED: Final = 3
 """How many nodes are named in a group."""
@@ -316,7 +316,7 @@ def _decision_words(announced: Announced) -> str:
 
 
 def _cause(announced: Announced) -> Iterator[str]:
-    """Yield why something was decided, if that is said."""
+    """Yield the reasons that a decision has."""
     reason = announced.decision.reason
     if reason is not None:
         yield f"({reason.value.replace('_', ' ')})"
@@ -350,7 +350,7 @@ def groups_of(decisions: Iterable[Announced]) -> list[TemplateData]:
 
 def _key(announced: Announced) -> object:
     one = announced.decision
-    # Those about asks of different applications are told apart, and what was only said by its words.
+    # Each application is a group of its own, and so is each message.
     app = one.app if one.ask is not None else None
     message = one.message if one.kind in {Kind.REJECTED, Kind.WARNING} else None
     return (announced.at_us, one.kind, app, one.reason, one.state, message)
@@ -397,7 +397,7 @@ def _noun(announced: Announced) -> str:
 
 # PAGE-65
 async def _time(page: PageRequest) -> Response:
-    """Say what happened in a span."""
+    """Show what happened in a span."""
     kept = page.moment.extent
     if kept is None:
         return render_page(page, "time.html", kept=None, is_off=page.service.options.state is None)
@@ -426,7 +426,7 @@ async def _time(page: PageRequest) -> Response:
 
 
 async def _summary_of(page: PageRequest, query: SpanQuery) -> SpanSummary | None:
-    """Return what happened in a span; None if nothing is there of it."""
+    """Return what happened in a span; None if nothing of it is kept."""
     directory, span = page.service.options.state, query.span
     assert directory is not None, "there is a history"
     if span is None:

@@ -28,8 +28,8 @@ from muster_core.events import AddNode, Delete, Event, ObjectKind, RemoveNode
 class AcceptedEvents:
     """Finds the events of a batch that were not refused.
 
-    A refusal names its event by its index among all that were let in, which is counted back from a
-    batch of which it is known.
+    A refusal names its event by its index among all that were let in. That index is counted back
+    from a batch for which it is known.
 
     Args:
         reader: The state directory.
@@ -57,7 +57,7 @@ class AcceptedEvents:
 
 
 CONFIGURES: Final = tag_of(events.Configure).encode()
-"""What is written in the batches that have an event with a configuration."""
+"""The bytes that are in each batch with an event that has a configuration."""
 
 _WINDOW: Final = 2_000
 """How many batches are read at once on the way back to the configuration before the first one."""
@@ -149,7 +149,7 @@ _FAR_EACH_WAY: Final = 100_000
 
 @final
 class PastKind(StrEnum):
-    """What something is."""
+    """The kind of an object."""
 
     ASK = "ask"
     APP = "application"
@@ -161,10 +161,10 @@ class PastKind(StrEnum):
 @final
 @attrs.frozen
 class PastObject:
-    """Something that comes and goes.
+    """An object that comes and goes.
 
     Attributes:
-        sort: What it is.
+        sort: Its kind.
         name: Its name; of a gang its full name, and of a queue its path.
         app: The application of an ask; empty for others.
     """
@@ -187,7 +187,7 @@ class PastObject:
                 return self.name.encode()
 
     def is_added_by(self, event: events.Event) -> bool:
-        """Return whether it is there after an event that was let in."""
+        """Return whether it exists after an event that was let in."""
         match event:
             case events.AddNode(node=node):
                 return self.sort is PastKind.NODE and node == self.name
@@ -205,9 +205,9 @@ class PastObject:
                 return False
 
     def is_removed_by(self, event: events.Event) -> bool:
-        """Return whether it is not there after an event that was let in.
+        """Return whether it does not exist after an event that was let in.
 
-        Only nodes and queues are asked for: what else is over still has its page.
+        Only nodes and queues are searched for: other objects that are over still have their pages.
         """
         match event:
             case events.RemoveNode(node=node):
@@ -259,7 +259,7 @@ class PastObject:
 @final
 @attrs.frozen
 class Existence:
-    """When something that is not there at an instant was there.
+    """When an object existed that does not exist at an instant.
 
     Attributes:
         came_us: When it came afterwards, in microseconds since the origin; None if it did not, or
@@ -275,18 +275,18 @@ class Existence:
 def existence_of(
     directory: Path, thing: PastObject, at_us: int, entered: tuple[int, int], gone: Flag
 ) -> Existence:
-    """Return when something was there that is not there at an instant.
+    """Return when an object existed that does not exist at an instant.
 
     Args:
         directory: The state directory.
-        thing: The thing.
+        thing: The object.
         at_us: The instant, in microseconds since the origin.
         entered: The last batch, and how many events were let in until then.
-        gone: Set when nobody waits for it any more.
+        gone: Set when the client has gone.
 
     Raises:
         StoreError: If the directory cannot be read.
-        ClientGoneError: If nobody waits for it any more.
+        ClientGoneError: If the client has gone.
     """
     with StateReader(directory) as reader:
         context = _ExistenceSearch(reader, thing, AcceptedEvents(reader, entered), gone)
@@ -303,7 +303,7 @@ class _ExistenceSearch:
     gone: Flag
 
     def _events(self, after: int, until: int) -> Iterator[tuple[KeptBatch, events.Event]]:
-        """Yield the events that may be about the thing, each with its batch."""
+        """Yield the events that may be about the object, each with its batch."""
         tags = [self.thing.needle]
         if self.thing.sort is PastKind.QUEUE:
             tags.append(CONFIGURES)
@@ -430,7 +430,7 @@ MOST: Final = 500_000
 NAMED: Final = 20
 """How many nodes, gangs and configurations of a span are named."""
 _RARE: Final = (b"_node", b"delete")
-"""What is written in the batches that have an event that is told of."""
+"""The bytes that are in each batch with an event that the summary names."""
 
 
 @final
@@ -524,11 +524,11 @@ def summarize_span(directory: Path, span: Span, gone: Flag) -> SpanSummary:
     Args:
         directory: The state directory.
         span: The span.
-        gone: Set when nobody waits for it any more.
+        gone: Set when the client has gone.
 
     Raises:
         StoreError: If the directory cannot be read.
-        ClientGoneError: If nobody waits for it any more.
+        ClientGoneError: If the client has gone.
     """
     with StateReader(directory) as reader:
         counting = _SpanCounts(span, reader)
@@ -622,7 +622,7 @@ class _SpanCounts:
         self._is_more = len(rest) > room
 
     def _note(self, one: Announced) -> None:
-        """Note what the story of the span tells of a decision."""
+        """Note what the summary says of a decision."""
         decision = one.decision
         if decision.kind is Kind.BOUND:
             self._bound[decision.app or ""] += 1

@@ -1,7 +1,7 @@
 """Past states: made again from a checkpoint and the events since, with the asks that had ended.
 
-Each is made once for all who look at it. A ledger hears of the batches between two checkpoints
-again, as that of the running service did, and keeps all asks that end meanwhile.
+Each is made once for all its readers. A ledger observes the batches between two checkpoints again,
+as that of the running service did, and keeps all asks that end meanwhile.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PastState:
         return len(book.nodes) + sum(1 + len(app.asks) for app in book.apps.values())
 
     def free(self) -> None:
-        """Free its memory; nobody may read it any more."""
+        """Free its memory; it must have no reader any more."""
         for number, _ in enumerate(self._scheduler.free()):
             if not number % 16:
                 time.sleep(0)  # Lets the service's own thread run.
@@ -84,31 +84,31 @@ class PastState:
 
 # PAGE-60
 def rebuild_state(
-    directory: Path, number: int, gone: Flag, tell: Callable[[float], None] = lambda _: None
+    directory: Path, number: int, gone: Flag, progress: Callable[[float], None] = lambda _: None
 ) -> PastState:
     """Make the state after a batch again, as it was then.
 
-    The ledger hears of the batches as that of the running service did.
+    The ledger observes the batches as that of the running service did.
 
     Args:
         directory: The state directory.
         number: The number of the batch, which is kept.
-        gone: Set when nobody waits for it any more.
-        tell: Called with the share that is done, from 0 to 1.
+        gone: Set when the client has gone.
+        progress: Called with the share that is done, from 0 to 1.
 
     Raises:
         Problem: 410 if too much was removed meanwhile; 409 if this version decides otherwise.
         StoreError: If the directory is damaged, or cannot be read.
-        ClientGoneError: If nobody waits for it any more.
+        ClientGoneError: If the client has gone.
     """
     with StateReader(directory) as reader:
         built = _StateRebuild(reader, number)
-        first = min(built.decided, built.heard)
+        first = min(built.decided, built.observed)
         for batch in reader.batches(after=first, until=number):
             if gone.is_set():
                 raise ClientGoneError
             built.replay(batch)
-            tell((batch.number - first) / (number - first))
+            progress((batch.number - first) / (number - first))
             time.sleep(0)  # Lets the service's own thread run.
     return built.end()
 
@@ -119,31 +119,31 @@ class _StateRebuild:
 
     Attributes:
         decided: The last batch that the scheduler has decided.
-        heard: The last batch of which the ledger has heard.
+        observed: The last batch that the ledger has observed.
     """
 
     def __init__(self, reader: StateReader, number: int) -> None:
         self.decided, facts = _facts(reader, number)
-        self.ledger, self.heard, self._is_whole = ledger_at(reader, number)
+        self.ledger, self.observed, self._is_whole = ledger_at(reader, number)
         self._scheduler = PlainScheduler(facts=facts)
         self._at_us = self._scheduler.machine.now_us
         # The index of the next event among all that were let in.
         self._index = 0 if facts is None else facts.coordinator.requests
-        if self.heard < self.decided:
-            between = reader.batches(after=self.heard, until=self.decided, verify=False)
+        if self.observed < self.decided:
+            between = reader.batches(after=self.observed, until=self.decided, verify=False)
             self._index -= sum(batch.event_count for batch in between)
 
     def replay(self, batch: KeptBatch) -> None:
-        """Let a batch in again, where it is not known yet."""
+        """Replay a batch where it is not known yet."""
         index, self._index = self._index, self._index + batch.event_count
         decisions = None
         if batch.number > self.decided:
             decisions = self._decide(batch, index)
-        if batch.number > self.heard:
+        if batch.number > self.observed:
             known = batch.decisions if decisions is None else decisions
             hearing = self.ledger.observe(batch.number, batch.at_us, index, batch.events, known)
             all_at_once(hearing)
-            self.heard = batch.number
+            self.observed = batch.number
         self._at_us = batch.at_us
 
     def _decide(self, batch: KeptBatch, index: int) -> list[Announced]:
@@ -177,7 +177,7 @@ def _facts(reader: StateReader, number: int) -> tuple[int, Facts | None]:
 
 
 def ledger_at(reader: StateReader, number: int) -> tuple[Ledger, int, bool]:
-    """Return the newest ledger up to a batch, that batch, and whether it heard of everything."""
+    """Return the newest ledger up to a batch, that batch, and whether it is complete."""
     anchor = reader.meta.anchor.batch
     state = reader.observer_state(number)
     ledger = Ledger()
@@ -196,7 +196,7 @@ def read_all(steps: Steps[T], gone: Flag) -> T:
     """Run steps in a thread, so that others run meanwhile.
 
     Raises:
-        ClientGoneError: If nobody waits for the result any more.
+        ClientGoneError: If the client has gone.
     """
     try:
         while True:
@@ -268,7 +268,7 @@ class KeptEndedAsks:
 
         Raises:
             StoreError: If the directory cannot be read.
-            ClientGoneError: If nobody waits for it any more.
+            ClientGoneError: If the client has gone.
         """
         assert self.directory is not None, "there is a history"
         with self._lock, StateReader(self.directory) as reader:
@@ -295,7 +295,7 @@ class KeptEndedAsks:
 
         Raises:
             StoreError: If the directory cannot be read.
-            ClientGoneError: If nobody waits for it any more.
+            ClientGoneError: If the client has gone.
         """
         assert self.directory is not None, "there is a history"
         with self._lock, StateReader(self.directory) as reader:
@@ -322,7 +322,7 @@ class KeptEndedAsks:
 
 
 def _replayed_lives(reader: StateReader, until: int, entered: tuple[int, int], gone: Flag) -> _Part:
-    """Let a ledger hear again of the batches since the checkpoint before one."""
+    """Return the lives that a ledger finds in the batches since the checkpoint before one."""
     ledger, after, _ = ledger_at(reader, until - 1)
     ledger.book.lives = EndedAsks(MOST_ENDED)
     let_in, index = AcceptedEvents(reader, entered), -1
@@ -444,7 +444,7 @@ class PastStateCache:
         return await self.inspect_store(find)
 
     async def inspect_store(self, read: Callable[[StateReader], T]) -> T:
-        """Look into the state directory, which there is, for a moment and in a thread.
+        """Read the state directory, which must exist, briefly and in a thread.
 
         Raises:
             StoreError: If the directory cannot be read.
@@ -468,7 +468,7 @@ class PastStateCache:
         return await in_thread(request, work, self._limiter)
 
     def under_way(self) -> float | None:
-        """Return how much is made of the past state that was begun last; None if none is."""
+        """Return the progress of the past state that was begun last; None if none is being made."""
         shares = [entry.share for entry in self._entries.values() if entry.past is None]
         return shares[-1] if shares else None
 
@@ -502,10 +502,12 @@ class PastStateCache:
         directory = self.directory
         assert directory is not None, "there is a history"
 
-        def tell(share: float) -> None:
+        def progress(share: float) -> None:
             entry.share = share
 
-        return await self.work(request, lambda gone: rebuild_state(directory, number, gone, tell))
+        return await self.work(
+            request, lambda gone: rebuild_state(directory, number, gone, progress)
+        )
 
     @asynccontextmanager
     async def _using(self, number: int) -> AsyncGenerator[_CacheEntry]:
@@ -522,7 +524,7 @@ class PastStateCache:
                 del self._entries[number]
 
     async def _trim(self) -> None:
-        """Let go of the states that nobody reads, as far as there are too many."""
+        """Drop states without readers, as far as there are too many."""
         made = [
             (number, entry, entry.past) for number, entry in self._entries.items() if entry.past
         ]

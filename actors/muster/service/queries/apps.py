@@ -1,4 +1,4 @@
-"""Applications and gangs as a list and a single answer say them."""
+"""Applications and gangs, as lists and single answers have them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _MOST_PODS: Final = 100
-"""How many asks of an application say whose pods they are."""
+"""How many asks of an application are searched for pods."""
 
 _PLACES: Final = tuple(place.value for place in AskPlace)
 
@@ -59,7 +59,7 @@ class AppRow:
 
     Attributes:
         app: The application.
-        ledger_entry: What the ledger tells of it, or None.
+        ledger_entry: Its entry in the ledger, or None.
         priority: The highest priority of its pending asks, or None.
     """
 
@@ -261,7 +261,7 @@ class GangRow:
 
     # GANG-53
     def user(self) -> str | None:
-        """Return whose it is, or None if it is nobody's."""
+        """Return its user, or None if it has none."""
         owner = self.context.machine.admission.owner_of_gang(self.gang.name)
         return None if owner is None or owner.gang != self.gang.name else owner.user
 

@@ -34,10 +34,10 @@ _CODE_OF_PLACE: Final = {
 """The only reasons of asks in these places."""
 
 _FEW: Final = 2_000
-"""How many asks are sorted rather than looked for in the roll, however short that is."""
+"""How many asks are sorted rather than searched for in the index, however short that is."""
 
 _PART: Final = 8
-"""How many times longer the roll must be than what is sorted instead."""
+"""How many times longer the index must be than what is sorted instead."""
 
 _MOST_CELLS: Final = 4_096
 """How many cells are looked at before any ask is."""
@@ -195,7 +195,7 @@ def _ask(one: Ask | tuple[Allocation, object]) -> Ask:
 
 @final
 class _Selection:
-    """Tells which entries are wanted.
+    """Selects the entries that are wanted.
 
     Args:
         context: The state.

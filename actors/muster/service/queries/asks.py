@@ -1,4 +1,4 @@
-"""Asks as a list and a single answer say them: those that exist, and those that have ended."""
+"""Asks, as lists and single answers have them: those that exist, and those that have ended."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class AskRow:
         ask: The ask.
         place: Its place.
         allocation: Its allocation, or None.
-        ledger_entry: What the ledger tells of it, or None.
+        ledger_entry: Its entry in the ledger, or None.
     """
 
     context: ReadContext
@@ -118,7 +118,7 @@ class AskRow:
 
     # OUTLOOK-9
     def ends_at_us(self, now_us: int) -> int | None:
-        """Return when it is expected to end, or None if it is not bound or nobody knows.
+        """Return when it is expected to end, or None if it is not bound or if unknown.
 
         Args:
             now_us: The present instant, in microseconds since the origin. If the last batch is
@@ -133,11 +133,11 @@ class AskRow:
         return self.context.view.gone_at_us(self.app.identity.key, self.ask.name)
 
     def taken_us(self) -> int | None:
-        """Return when it got the node that it holds, or None if nobody knows."""
+        """Return when it got the node that it holds, or None if unknown."""
         return None if self.ledger_entry is None else self.ledger_entry.taken_us
 
     def bound_us(self) -> int | None:
-        """Return when it was bound there, or None if nobody knows."""
+        """Return when it was bound there, or None if unknown."""
         return None if self.ledger_entry is None else self.ledger_entry.bound_us
 
     # OUTLOOK-8
@@ -393,7 +393,7 @@ ENDED: Final = Table[EndedAsk](
 @final
 @attrs.frozen
 class _InMemory:
-    """What memory has of the lives that are wanted.
+    """The wanted lives that are in memory.
 
     Attributes:
         found: The lives, latest first.

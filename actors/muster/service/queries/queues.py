@@ -1,4 +1,4 @@
-"""Queues, and the users who wait and run in them, as a list and a single answer say them."""
+"""Queues, and the users who wait and run in them, as lists and single answers have them."""
 
 from __future__ import annotations
 

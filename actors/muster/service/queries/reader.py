@@ -47,12 +47,12 @@ class ReadContext:
     machine: CoordinatorMachine
     ledger: Ledger
     ask_index: AskIndex
-    #: What is reserved, once somebody has asked.
+    #: What is reserved, once it was read.
     _reserved: list[Mapping[str, ReservationSnapshot]] = attrs.field(
         factory=list["Mapping[str, ReservationSnapshot]"], init=False
     )
 
-    #: The usage of the children of parents, and of the users of leaves, once somebody has asked.
+    #: The usage of the children of parents, and of the users of leaves, once it was read.
     _usage: dict[int, Sequence[UsageSnapshot]] = attrs.field(
         factory=dict[int, "Sequence[UsageSnapshot]"], init=False
     )

@@ -37,7 +37,7 @@ _COMMAND: Final = (sys.executable, "-m", "muster.explain._child")
 @final
 @attrs.frozen
 class ChildAnswer:
-    """What a process has told of a copy.
+    """The answer of a process that worked on a copy of the state.
 
     Attributes:
         batch: The number of the batch after which the state was copied.
@@ -53,12 +53,12 @@ class ChildAnswer:
 async def run_in_child(
     service: Service, runs: OneAtATime, what: str, ask: tuple[str, str]
 ) -> ChildAnswer:
-    """Let a process tell something of an ask from a copy of the state.
+    """Run a query about an ask in another process, on a copy of the state.
 
     Args:
         service: The service.
         runs: Lets one process after the other go on.
-        what: What it is to tell; see :mod:`muster.explain._child`.
+        what: The query; see :mod:`muster.explain._child`.
         ask: The name of the application, and that of the ask.
 
     Raises:
@@ -77,7 +77,7 @@ async def run_in_child(
 
 
 async def _in_child(written: list[bytes]) -> list[dict[str, Any]]:
-    """Run the process, and end it when its time is over; return what it told until then."""
+    """Run the process, and end it when its time is over; return what it wrote until then."""
     lines: list[dict[str, Any]] = []
     async with trio.open_nursery() as nursery:
         process = await nursery.start(
@@ -106,7 +106,7 @@ async def _talk(process: trio.Process, written: list[bytes], lines: list[dict[st
             await process.stdin.send_all(part)
         await process.stdin.aclose()
     except trio.BrokenResourceError:
-        return  # It has ended early, which is told as if its time had been over.
+        return  # It has ended early, which counts as if its time had been over.
     rest = b""
     async for chunk in process.stdout:
         *whole, rest = (rest + chunk).split(b"\n")
@@ -215,6 +215,6 @@ async def search_remedies(service: Service, app: str, ask: str) -> RemedySearch:
 
 # OUTLOOK-33
 def _sendable(remedy: dict[str, Any]) -> dict[str, Any]:
-    """Return a remedy with the events that may be sent: none that says that a machine is there."""
+    """Return a remedy with the events that can be sent; ``settle`` is not one of them."""
     events = remedy["events"] if remedy["applicable"] else ()
     return {**remedy, "events": [one for one in events if one["op"] != "settle"]}

@@ -1,8 +1,8 @@
 """The followers of a leader: what they are sent, what they have, and what is waited for.
 
-Batches are heard of when they are on disk. The latest are remembered as frames, so that nobody
-reads them from the store who is level; with ``--sync`` they are announced when a follower has them
-on disk, too.
+Batches come in when they are on disk. The latest are remembered as frames, so that a follower that
+is level does not read them from the store; with ``--sync`` they are announced when a follower has
+them on disk, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KNOWN: Final = 16
 T = TypeVar("T")
 
 _goes_on: Final = ContextVar("_goes_on", default=False)
-"""Whether a task waits for as long as calls are held back: it has nobody to answer."""
+"""Whether a task waits while calls are held back: it has no client to answer."""
 
 
 def wait_while_held() -> None:
@@ -84,17 +84,17 @@ class Follower:
 
 @final
 class Followers:
-    """Those who follow this server; hears of batches when they are on disk.
+    """The followers of this server; takes batches when they are on disk.
 
     Args:
-        sync: What to do if none acknowledges in time; None to wait for nobody.
+        sync: What to do if none acknowledges in time; None not to wait.
         timeout_s: How long to wait, in seconds.
 
     Attributes:
         last: The number of the last batch that is on disk.
         differences: How many followers have ended since they decided otherwise.
         is_held: Whether nothing is answered, since no follower has what was written.
-        is_alone: Whether nobody is waited for any more, until a follower is level again.
+        is_alone: Whether batches are announced without a follower, until one is level again.
         is_over: Whether the service ends, so that streams do.
         check_lead: Checks that the lease is held, if there is one; without it nothing is announced.
     """
@@ -164,7 +164,7 @@ class Followers:
 
     # REPLICA-9
     async def written(self, group: BatchGroup, /) -> None:
-        """Hear of batches that were written; returns when they may be announced.
+        """Take batches that were written; return when they may be announced.
 
         Raises:
             MusterError: If the lease is lost: they must not be announced.
@@ -244,8 +244,8 @@ class Followers:
     async def unless_held(self, call: Callable[[], Awaitable[T]]) -> T:
         """Return the result of a call of a client; with ``--sync strict`` it may be held back.
 
-        The call goes on then, and nobody gets its answer: whether a follower has it is not known.
-        A call within a call is held back with that one.
+        The call goes on then, without an answer to the client: whether a follower has it is
+        unknown. A call within a call is held back with that one.
 
         Raises:
             Problem: 503 if it is held back.
@@ -307,7 +307,7 @@ class Followers:
             del self._known[name]
 
     def acknowledge(self, name: str, batch: int) -> None:
-        """Hear that a follower has all batches up to one on disk."""
+        """Note that a follower has all batches up to one on disk."""
         follower = self._known.get(name)
         if follower is not None and batch <= self.last:
             self._note(follower, batch)
@@ -325,7 +325,7 @@ class Followers:
 
     # REPLICA-6
     def note_difference(self, name: str, difference: str) -> None:
-        """Hear that a follower has ended, since it decided otherwise."""
+        """Note that a follower has ended, since it decided otherwise."""
         self.differences += 1
         follower = self._known.get(name)
         if follower is not None:
@@ -334,7 +334,7 @@ class Followers:
             "follower %s decides otherwise, and has ended: %s", name, difference, extra=_CHANGE
         )
 
-    # What is told of them
+    # Status
 
     # REPLICA-10
     @property
@@ -354,7 +354,7 @@ class Followers:
 
     @property
     def troubles(self) -> Mapping[str, bool]:
-        """What has become of ``--sync``."""
+        """The state of ``--sync``."""
         return {"alone": self.is_alone, "held": self.is_held}
 
     def lag(self, follower: Follower) -> tuple[int, float]:
@@ -363,7 +363,7 @@ class Followers:
         return batches, trio.current_time() - follower.level_at if batches else 0.0
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return what the list of followers says of each."""
+        """Return the items of the list of followers."""
         found: list[dict[str, Any]] = []
         for one in self._known.values():
             batches, seconds = self.lag(one)
@@ -381,7 +381,7 @@ class Followers:
         return found
 
     def health(self) -> Mapping[str, object]:
-        """Return what ``/healthz`` tells of them."""
+        """Return their part of ``/healthz``."""
         report: dict[str, object] = {
             "followers": sum(one.connections > 0 for one in self._known.values()),
             "differences": self.differences,

@@ -41,13 +41,13 @@ _LOG: Final = logging.getLogger("muster.service")
 _CHANGE: Final = {"fields": {"what": "change"}}
 
 BEAT_S: Final = 1.0
-"""How often a leader says that it is there, in seconds."""
+"""How often a leader sends a beat, in seconds."""
 
 _SILENCE_S: Final = 10.0
 _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 5.0
 _TELL_S: Final = 2.0
-"""How long the old leader may take to hear that it is over, in seconds."""
+"""How long the request to the old leader that it is over may take, in seconds."""
 
 _GROUPS: Final = 64
 """How many groups of batches wait at most; the leader waits with the next ones."""
@@ -81,7 +81,7 @@ class _Acknowledgements:
 
     Args:
         name: What this server calls itself.
-        followers: Hears of what is on disk.
+        followers: Knows what is on disk.
         sent: The batch that the leader knows of.
 
     Attributes:
@@ -111,7 +111,7 @@ class _Acknowledgements:
 @final
 @attrs.frozen
 class LeaderAddress:
-    """Where the leader is, and how it is asked.
+    """The address of the leader, and the token for it.
 
     Attributes:
         url: ``http://HOST:PORT``, ``https://HOST:PORT`` or ``unix:PATH``.
@@ -126,7 +126,7 @@ class LeaderAddress:
         """Open connections to it for the time of a block.
 
         Args:
-            term: The highest term that this server has heard of; 0 for none.
+            term: The highest term that this server knows; 0 for none.
 
         Raises:
             OSError: If the file of the token cannot be read.
@@ -161,8 +161,8 @@ class Promotion:
     Attributes:
         term: The term that began.
         batch: The last batch of the old leader that is here.
-        leader_batch: The last batch of the old leader that this server has heard of.
-        seconds: How long ago the old leader was heard of last, in seconds.
+        leader_batch: The last batch of the old leader that this server knows.
+        seconds: How long ago the last beat of the old leader was, in seconds.
     """
 
     term: int
@@ -220,7 +220,7 @@ class Following:
         self.made: Promotion | None = None
         self._was_level = False
 
-    # What is told
+    # Status
 
     def behind(self) -> Behind:
         """Return how far this server is behind."""
@@ -229,7 +229,7 @@ class Following:
         return Behind(batches, trio.current_time() - since)
 
     def health(self) -> Mapping[str, object]:
-        """Return what ``/healthz`` tells of it."""
+        """Return its part of ``/healthz``."""
         behind = self.behind()
         report: dict[str, object] = {
             "connected": self._is_connected,
@@ -240,7 +240,7 @@ class Following:
 
     @property
     def is_level(self) -> bool:
-        """Whether it has all that it has heard of, and has followed the leader at all."""
+        """Whether it has all batches that it knows of, and has followed the leader at all."""
         return self._was_level and self._leader_last <= self._last.batch
 
     @property
@@ -286,7 +286,7 @@ class Following:
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
     def _read_own(self) -> int:
-        """Look where the own store ends, if there is one; return its term."""
+        """Read where the own store ends, if there is one; return its term."""
         self._last = Anchor(0, 0, 0, b"")
         if not (self._state / NAME).exists():
             return 0
@@ -458,7 +458,7 @@ class Following:
             self._level_at, self._was_level = at, True
 
     async def _note_beat(self, client: Client, *, term: int, last: int) -> None:
-        """Hear that the leader is there."""
+        """Note a beat of the leader."""
         if term > self._leadership.term:
             await client.call(Follow((), (), term, self._version))
             self._leadership.term = term
@@ -502,7 +502,7 @@ class Following:
 
     # REPLICA-10
     async def _acknowledge(self, leader: httpx.AsyncClient) -> None:
-        """Tell the leader what is on disk, as soon as it is."""
+        """Acknowledge to the leader what is on disk, as soon as it is."""
         followers = self._leadership.followers
         sent = self._last.batch
         while not followers.is_over:
@@ -595,7 +595,7 @@ def _check_status(response: httpx.Response) -> None:
 
 
 def _words_of(error: BaseException) -> str:
-    """Return what an error says; one without words has them from what it was raised for."""
+    """Return the message of an error; one without a message has that of its cause."""
     below = error.__cause__ or error.__context__
     return str(error) or (type(error).__name__ if below is None else _words_of(below))
 

@@ -1,6 +1,6 @@
 """Addresses: where the service listens, and under which names it answers.
 
-A browser sends the name that it was told in the header ``Host``. A web site can make its name
+A browser sends the name from the address in the header ``Host``. A web site can make its name
 stand for 127.0.0.1, and would then read what it wants, if any name were answered. The header
 ``Origin`` says which site sends a request; a site may not send one here, even without reading.
 """
@@ -230,7 +230,7 @@ def _remove_stale_socket(address: Address, path: Path) -> None:
             path.unlink()
             return
         except TimeoutError:
-            pass  # Its backlog is full, so somebody listens.
+            pass  # Its backlog is full, so a process listens.
     msg = f"listen: {address.written}: another process listens there"
     raise ListenError(msg)
 

@@ -2,7 +2,7 @@
 
 Only HTTP/1.1 is spoken, also over TLS, so that every limit holds for every request: no upgrade to
 HTTP/2 or to a web socket leads around them. One task reads a request, answers it, and reads the
-next one; what answers asks for the body when it wants it.
+next one; the handler asks for the body when it wants it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Connection:
         app: Answers requests.
         usage: The limits.
         is_ending: Returns whether the service ends.
-        spare: Whether it is one beyond the limit, which only health is told.
+        spare: Whether it is one beyond the limit, on which only health is answered.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Connection:
         self._spare = spare
         #: What has come, and was not taken.
         self._buffer = bytearray()
-        #: Ends the wait for a request in time, and an answer when somebody cuts it.
+        #: Ends the wait for a request in time, and an answer when it is cut off.
         self._waiting = trio.CancelScope()
         self._request: IncomingRequest
         self._answer: Answer
@@ -311,7 +311,7 @@ class Connection:
             await self._write(data, at_once=is_last)
 
     async def _refuse(self, status: int) -> None:
-        """Answer what is no request; nothing follows."""
+        """Refuse data that is no request; nothing follows."""
         if status == 431:
             self._usage.refusals.count("head_bytes")
         elif status == 408:
@@ -331,7 +331,7 @@ class Connection:
         self._is_silent = True
 
     async def _end_for_lateness(self) -> None:
-        """Take leave of a client that has sent no whole request in time."""
+        """End with a client that has sent no whole request in time."""
         if self._is_ending():
             return
         if self._head_began:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("muster.service")
 
 REPLICA_PATH: Final = "/api/v1/replica"
-"""Where followers ask; they are answered before anybody else is."""
+"""The paths for followers, which are answered before all others."""
 
 _ANSWERED_ALWAYS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 

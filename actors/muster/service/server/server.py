@@ -73,7 +73,7 @@ class Certificate:
 
 
 def _refuse_password() -> str:
-    """Refuse a key with a password, which nobody could type in."""
+    """Refuse a key with a password, which cannot be typed in."""
     msg = "the key has a password, and must have none"
     raise ValueError(msg)
 

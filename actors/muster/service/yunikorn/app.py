@@ -495,7 +495,7 @@ PATHS: Final[Mapping[str, tuple[str, Handler]]] = {
 """All end points: their paths, their methods, and what they answer."""
 
 NOT_THERE: Final = "404 page not found\n"
-"""What is said of a path of no end point."""
+"""The answer for a path of no end point."""
 
 _ORIGIN: Final = {
     "Access-Control-Allow-Origin": "*",
@@ -569,7 +569,7 @@ class YuniKorn:
 
 
 def _unknown_path(request: Request, path: str) -> Response:
-    """Return the response for a path of no end point; one slash too many is told."""
+    """Return the response for a path of no end point; one with a slash too many is redirected."""
     without = path.removesuffix("/")
     if without != path and find(without) is not None:
         query = request.scope["query_string"].decode("latin-1")
@@ -598,7 +598,7 @@ async def _respond(request: YuniKornRequest, handler: Handler) -> Response:
     except MusterError as error:
         return await answer_wrong(http, YuniKornError(500, str(error)))
     except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
-        # The client learns nothing of the inside; the log has all of it.
+        # The client gets no internals; the log has the traceback.
         _LOG.exception("%s %s", http.method, http.url.path)
         return await answer_wrong(http, YuniKornError(500, "the service has a bug here"))
 

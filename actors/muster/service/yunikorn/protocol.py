@@ -131,7 +131,7 @@ def queue_of(state: YuniKornState, written: str) -> QueueEntry:
 
 # REST-2
 def check_user(name: str) -> None:
-    """Check the name of a user whom nobody knows.
+    """Check the name of an unknown user.
 
     Raises:
         YuniKornError: 400 if no user can have it.
@@ -142,7 +142,7 @@ def check_user(name: str) -> None:
 
 # REST-2
 def check_group(name: str) -> None:
-    """Check the name of a group that nobody knows; ``*`` is the one of all others.
+    """Check the name of an unknown group; ``*`` is the one of all others.
 
     Raises:
         YuniKornError: 400 if no group can have it.
@@ -344,7 +344,7 @@ class Streams:
         self._last = 0
 
     def as_maps(self) -> list[dict[str, str]]:
-        """Return the open streams, as a state dump tells them."""
+        """Return the open streams, as a state dump has them."""
         return [{"Name": one.host, "CreatedAt": one.at.isoformat()} for one in self._open.values()]
 
     def enter(self, host: str) -> int:

@@ -34,7 +34,7 @@ POD_NAME: Final = "kubernetes.io/meta/podName"
 _NUMBER: Final = attrgetter("number")
 
 _EXPLAINED: Final = 100
-"""For how many asks of an answer all reasons are told; for others only the dominant one."""
+"""For how many asks of an answer all reasons are given; for others only the dominant one."""
 
 
 def application(state: YuniKornState, app: ViewApp) -> Steps[JsonObject]:
@@ -124,7 +124,7 @@ def _came(ask: Ask) -> tuple[int, int]:
 
 @final
 class _Reasons:
-    """Tells why asks of an application are not running: all reasons of the first few.
+    """Finds why asks of an application are not running: all reasons of the first few.
 
     Args:
         state: The state.
@@ -236,7 +236,7 @@ def nodes(state: YuniKornState) -> Steps[list[JsonObject]]:
 
 # REST-13
 def node(state: YuniKornState, one: Node) -> JsonObject:
-    """Return a node, with what stands on it."""
+    """Return a node, with its allocations."""
     used = allocated(one)
     made: JsonObject = {
         "nodeID": one.name,
@@ -271,7 +271,7 @@ def allocated(one: Node) -> dict[str, int]:
 
 
 def _allocations(state: YuniKornState, one: Node) -> list[JsonObject]:
-    """Return what stands on a node, in the order in which it came there.
+    """Return the allocations on a node, in the order in which they came there.
 
     The node itself has no order that survives a restart.
     """

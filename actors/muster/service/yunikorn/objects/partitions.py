@@ -109,7 +109,7 @@ def history(state: YuniKornState, now_us: int, *, containers: bool) -> list[Json
     Args:
         state: The state.
         now_us: The present instant, in microseconds since the origin.
-        containers: Whether asks that hold a node are told, and not applications.
+        containers: Whether asks that hold a node are counted, and not applications.
     """
     name = "totalContainers" if containers else "totalApplications"
     return [

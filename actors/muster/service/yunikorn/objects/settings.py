@@ -1,7 +1,7 @@
 """The configuration in force: as the file has it, in YAML, or with capitals, in JSON.
 
-Quantities are texts as they were written. So the file of the configuration is told, if it is what is
-in force; otherwise what is in force is written anew.
+Quantities are texts as they were written. So the answer is the file of the configuration, if that
+is in force; otherwise the configuration in force is written anew.
 """
 
 from __future__ import annotations

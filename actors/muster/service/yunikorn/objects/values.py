@@ -70,7 +70,7 @@ class YuniKornState:
 def resource_map(amounts: Mapping[str, int]) -> dict[str, int]:
     """Return amounts with ``vcore`` and ``memory``, even if there is none of them.
 
-    A sum that is above 2^63-1 is told as that: YuniKorn's clients refuse anything larger.
+    A sum above 2^63-1 is written as 2^63-1: YuniKorn's clients refuse anything larger.
     """
     return dict.fromkeys(_ALWAYS, 0) | bounded(amounts)
 
