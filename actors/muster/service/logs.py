@@ -62,8 +62,8 @@ class TextLines(logging.Formatter):
     @override
     def format(self, record: logging.LogRecord) -> str:
         fields = _fields(record)
-        said = _request(fields) if "method" in fields else record.getMessage()
-        line = f"{_instant(record)} {record.levelname.lower()} {escaped(said)}"
+        message = _request(fields) if "method" in fields else record.getMessage()
+        line = f"{_instant(record)} {record.levelname.lower()} {escaped(message)}"
         if record.exc_info:
             trace = self.formatException(record.exc_info).split("\n")
             line += "".join(f"\n    {escaped(one)}" for one in trace)

@@ -243,10 +243,10 @@ async def _why(request: ApiRequest) -> Response:
     waits, item = found.value
     app_name, name = item["app"], item["ask"]
     if waits and request.value("forecast", bool):
-        foretold = await forecast_start(request.service, app_name, name)
-        later = foretold.held_back_later
-        item |= {"foretold": foretold.foretold, "foretold_us": foretold.foretold_us}
-        item |= forecast_map(foretold.forecast)
+        forecast = await forecast_start(request.service, app_name, name)
+        later = forecast.held_back_later
+        item |= {"foretold": forecast.foretold, "foretold_us": forecast.foretold_us}
+        item |= forecast_map(forecast.forecast)
         item["held_back_later"] = None if later is None else reason_map(later)
     if waits and request.value("remedies", bool):
         item |= attrs.asdict(await search_remedies(request.service, app_name, name), recurse=False)

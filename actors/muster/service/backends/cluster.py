@@ -462,13 +462,13 @@ class ClusterBackend(ABC, Generic[Own, C]):
             return f"the command of {app}/{ask} has not started{why}"
         on = "the node where it ran" if node is None else f"the node {node}"
         output = self._file_of(app, ask)
-        there = self.own_output if output is None else f"in {output}"
+        place = self.own_output if output is None else f"in {output}"
         if node is None and may_start:
             return (
                 f"the command of {app}/{ask} has not started since this service did; what it may "
-                f"have written before is on {on}, {there}"
+                f"have written before is on {on}, {place}"
             )
-        return f"what the command of {app}/{ask} has written is on {on}, {there}{why}"
+        return f"what the command of {app}/{ask} has written is on {on}, {place}{why}"
 
 
 def bound_numbers(machine: CoordinatorMachine) -> Steps[set[int]]:

@@ -277,9 +277,9 @@ class LocalBackend:
         wanted = attempt or own[-1].number
         found = next((one for one in attempts if one.number == wanted), None)
         if found is None:
-            there = [_numbers(own)] if own else []
-            there += [f"{_numbers(earlier)} (of an earlier ask of this name)"] if earlier else []
-            message = f"attempt: {wanted}: there is output of {', and of '.join(there)}"
+            starts = [_numbers(own)] if own else []
+            starts += [f"{_numbers(earlier)} (of an earlier ask of this name)"] if earlier else []
+            message = f"attempt: {wanted}: there is output of {', and of '.join(starts)}"
             raise NoOutputError(message, parameter="attempt")
 
         async def is_over() -> bool:

@@ -435,8 +435,8 @@ class ConfigFile:
             followed: What is followed instead of the file, and the configuration there; or None.
         """
         if followed is not None:
-            place, there = followed
-            is_there = configuration == there
+            place, followed_configuration = followed
+            is_there = configuration == followed_configuration
             kind = "file" if is_there else "applied"
             return ConfigOrigin(kind, applied_us, place, not is_there)
         is_read = self._checksum is not None and _checksum(configuration) == self._checksum

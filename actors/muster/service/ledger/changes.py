@@ -191,9 +191,9 @@ class EventChanges:
 
     def _add_node(self, event: events.AddNode, at_us: int) -> None:
         self._book.put_node(NodeEntry(event, at_us))
-        said = f"schedulable: {'true' if event.schedulable else 'false'}"
+        detail = f"schedulable: {'true' if event.schedulable else 'false'}"
         self._book.ring.add(YuniKornEventCode.NODE_CAME, at_us, event.node, amounts=event.room)
-        self._book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=said)
+        self._book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=detail)
 
     def _update_node(self, event: events.UpdateNode | events.NodeObject, at_us: int) -> None:
         book = self._book
@@ -215,8 +215,8 @@ class EventChanges:
             book.history.series.change_capacity(before.room, after.room)
             book.ring.add(YuniKornEventCode.NODE_CAPACITY, at_us, event.node, amounts=after.room)
         if after.schedulable != before.schedulable:
-            said = f"schedulable: {'true' if after.schedulable else 'false'}"
-            book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=said)
+            detail = f"schedulable: {'true' if after.schedulable else 'false'}"
+            book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=detail)
 
     def _remove_node(self, name: str, at_us: int) -> None:
         if not self._book.drop_node(name):

@@ -442,7 +442,7 @@ def _load_app(event: object, came_us: int | None, queue: str, state: str, *rest:
     states, ran_us, most = rest
     made = from_plain(event, AddApp)
     return AppEntry(
-        made, came_us, queue, state, [(at, said) for at, said in states], ran_us, {}, most
+        made, came_us, queue, state, [(at, name) for at, name in states], ran_us, {}, most
     )
 
 

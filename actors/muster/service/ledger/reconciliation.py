@@ -50,12 +50,12 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
         book.history.series.asks -= len(app.asks)
         book.remove_app(name)
         book.drop_leaving(name, ledger.at_us)
-    for name, seen in apps.items():
+    for name, app_view in apps.items():
         yield
         if name not in book.apps:
-            book.add_app(_app(seen))
-            book.history.apps += seen.state.value in ("Starting", "Running")
-        yield from _reconcile_app(ledger, seen)
+            book.add_app(_app(app_view))
+            book.history.apps += app_view.state.value in ("Starting", "Running")
+        yield from _reconcile_app(ledger, app_view)
     nodes = machine.view.nodes.nodes
     for name in [name for name in book.nodes if name not in nodes]:
         book.drop_node(name)
@@ -111,11 +111,11 @@ def note_queues(ledger: Ledger, machine: CoordinatorMachine) -> None:
 
 def _reconcile_app(ledger: Ledger, app_view: ViewApp) -> Steps[None]:
     app, series = ledger.book.apps[app_view.identity.name], ledger.book.history.series
-    there: set[str] = set()
+    names: set[str] = set()
     for piece in in_pieces(_asks(app_view)):
         yield
         for ask, node, is_bound in piece:
-            there.add(ask.name)
+            names.add(ask.name)
             entry = app.asks.get(ask.name)
             if entry is None:
                 entry = app.asks[ask.name] = _ask(app.event.app, ask)
@@ -125,8 +125,8 @@ def _reconcile_app(ledger: Ledger, app_view: ViewApp) -> Steps[None]:
                 ledger.book.bind(entry, entry.bound_us)
             else:
                 ledger.book.unbind(entry)
-    if len(app.asks) != len(there):
-        for name in [name for name in app.asks if name not in there]:
+    if len(app.asks) != len(names):
+        for name in [name for name in app.asks if name not in names]:
             _move(ledger.book, app, app.asks.pop(name), None)
             series.asks -= 1
 

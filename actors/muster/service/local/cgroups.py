@@ -138,8 +138,8 @@ class Cgroups:
     # LOCAL-16
     def _enable(self, *, is_inside: bool) -> None:
         """Switch on what limits commands, as far as it can be had here."""
-        there = _words(self.base / "cgroup.controllers")
-        missing = set(there) - set(_words(self.base / _ENABLED))
+        available = _words(self.base / "cgroup.controllers")
+        missing = set(available) - set(_words(self.base / _ENABLED))
         # The root of all has no type, and may have processes besides.
         if is_inside and (self.base / "cgroup.type").exists() and missing & set(_CONTROLLERS):
             self._move_out()
@@ -150,7 +150,7 @@ class Cgroups:
             except OSError as error:
                 self.unlimited[one] = str(error.strerror)
             else:
-                if one in there:
+                if one in available:
                     self.limits.append(one)
                 else:
                     self.unlimited[one] = "not available there"

@@ -260,9 +260,9 @@ class _Keeper:
             self._reap()
             if self._is_over():
                 break
-        how = {**_ending(self._status), **self._leave_cgroup()}
+        ending = {**_ending(self._status), **self._leave_cgroup()}
         self._drain()
-        self._finish({**how, **self._used})
+        self._finish({**ending, **self._used})
 
     # LOCAL-17, LOCAL-18
     def _leave_cgroup(self) -> dict[str, Any]:
@@ -329,9 +329,9 @@ class _Keeper:
         except (ProcessLookupError, PermissionError):
             return
 
-    def _finish(self, how: dict[str, Any]) -> None:
+    def _finish(self, ending: dict[str, Any]) -> None:
         """Write down how it ended: for the service, and beside the output."""
-        report = {**self._report, **how, "ended_us": now_us()}
+        report = {**self._report, **ending, "ended_us": now_us()}
         for path in (self._folder / RESULT, Path(self._job["told"])):
             for _ in range(_WRITES):
                 try:

@@ -167,12 +167,12 @@ async def _run_tool(command: Sequence[str], patience_s: float) -> str:
         raise _NoAnswerError(msg) from None
     except OSError as error:
         raise _NoAnswerError(str(error)) from None
-    said = done.stdout.decode("utf-8", "replace")
+    output = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
-        why = (said + done.stderr.decode("utf-8", "replace")).strip().partition("\n")[0]
+        why = (output + done.stderr.decode("utf-8", "replace")).strip().partition("\n")[0]
         msg = f"exit status {done.returncode}: {why or 'it says nothing'}"
         raise _NoAnswerError(msg)
-    return said
+    return output
 
 
 def _read_nvidia(output: str) -> list[Gpu]:

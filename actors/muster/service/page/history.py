@@ -143,8 +143,8 @@ def earlier_life(life: Sequence[Announced]) -> TemplateData:
     """Return an earlier object of the name, from all decisions about it, oldest first."""
     last = next((one for one in reversed(life) if not _is_refusal(one)), None)
     reason = None if last is None else last.decision.reason
-    how = "" if reason is None else reason.value.replace("_", " ")
-    return {"lines": [history_line(one) for one in reversed(life)], "how": how}
+    reason_words = "" if reason is None else reason.value.replace("_", " ")
+    return {"lines": [history_line(one) for one in reversed(life)], "how": reason_words}
 
 
 # PAGE-85
@@ -220,8 +220,10 @@ async def latest_part(
     is_kept = page.service.options.state is not None
     found, since = await page.service.findings.about(tail, subject.key, subject.concerns)
     until_us = page.moment.past_us
-    seen = [one for one in found if one.seq <= end and (until_us is None or one.at_us <= until_us)]
-    *former, present = split_lives(subject, seen, begin_us, is_there=is_there)
+    visible = [
+        one for one in found if one.seq <= end and (until_us is None or one.at_us <= until_us)
+    ]
+    *former, present = split_lives(subject, visible, begin_us, is_there=is_there)
     before = min(since, end + 1)
     is_all = len(found) < MOST_OF_SUBJECT and _is_whole(_tail_begin_us(broadcast), begin_us)
     is_over = is_all or bool(former) or before <= (1 if is_kept else tail.first)

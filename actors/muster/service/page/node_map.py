@@ -72,9 +72,9 @@ class NodesQuery:
             return False
         if not self.attribute:
             return True
-        name, given, value = self.attribute.partition("=")
+        name, has_value, value = self.attribute.partition("=")
         found = node.attributes.get(name.strip())
-        return found is not None and (not given or found == value.strip())
+        return found is not None and (not has_value or found == value.strip())
 
 
 @final
@@ -125,8 +125,8 @@ def share_of(node: Node, kind: str = "") -> float:
     for name in (kind,) if kind else used:
         amount = used.get(name, 0)
         if amount:
-            there = capacity.get(name, 0)
-            share = amount / there if there else BEYOND
+            capacity_of_kind = capacity.get(name, 0)
+            share = amount / capacity_of_kind if capacity_of_kind else BEYOND
             most = max(most, share)
     return most
 
@@ -229,8 +229,8 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
 def _dominant(used: Mapping[str, int], capacity: Mapping[str, int]) -> float:
     most = 0.0
     for kind, amount in used.items():
-        there = capacity.get(kind, 0)
-        share = amount / there if there else BEYOND
+        whole = capacity.get(kind, 0)
+        share = amount / whole if whole else BEYOND
         most = max(share, most)
     return most
 

@@ -119,8 +119,8 @@ def devices_of(context: ReadContext, node: Node, rows: Sequence[AskRow]) -> Step
         yield
         free = node.devices.free[kind]
         devices = [
-            _device(kind, number, there, held.get((kind, number), ()))
-            for number, there in enumerate(free[:left])
+            _device(kind, number, milli, held.get((kind, number), ()))
+            for number, milli in enumerate(free[:left])
         ]
         left -= len(devices)
         if devices:
@@ -157,8 +157,8 @@ def _device(
 
 def free_on(node: Node) -> list[str]:
     """Return what is free of the devices of a node, a text for each of the first types."""
-    there = {} if node.devices is None else node.devices.free
-    return [free_words(kind, free) for kind, free in [*there.items()][:MOST_TYPES]]
+    stocks = {} if node.devices is None else node.devices.free
+    return [free_words(kind, free) for kind, free in [*stocks.items()][:MOST_TYPES]]
 
 
 # PAGE-83
@@ -168,8 +168,8 @@ def free_on_all(nodes: Sequence[Node]) -> Steps[list[str]]:
     for piece in in_pieces(nodes, _PIECE):
         yield
         for node in piece:
-            there = {} if node.devices is None else node.devices.free
-            for kind, free in there.items():
+            stocks = {} if node.devices is None else node.devices.free
+            for kind, free in stocks.items():
                 count, whole, parts = sums.get(kind, (0, 0, 0))
                 more_whole, more_parts = free_sums(free)
                 sums[kind] = count + len(free), whole + more_whole, parts + more_parts
@@ -263,11 +263,11 @@ def parts_of(node: Node) -> list[TemplateData]:
     """Return how much of each resource type of a node is used, the fullest first."""
     parts: list[TemplateData] = []
     for kind in {**node.capacity, **node.used}:
-        used, there = node.used.get(kind, 0), node.capacity.get(kind, 0)
+        used, capacity = node.used.get(kind, 0), node.capacity.get(kind, 0)
         share = share_of(node, kind)
-        left = percent(share) if there else "none left"
-        unit = Unit.of(kind, max(used, there))
-        words = f"{number(used / unit.scale)} of {unit.text(there)}, {left}"
+        left = percent(share) if capacity else "none left"
+        unit = Unit.of(kind, max(used, capacity))
+        words = f"{number(used / unit.scale)} of {unit.text(capacity)}, {left}"
         if others := node.reserved.get(kind, 0):
             words += f"; {unit.text(others)} reserved for others"
         parts.append({"kind": kind, "share": share, "words": words})
@@ -304,8 +304,8 @@ async def _nodes(page: PageRequest) -> Response:
     types = (int, str) if wanted.by_use else (str,)
     place = place_of(page, _list_of(wanted), *types)
     found = await page.moment.read(lambda context: read_nodes_page(context, wanted, place))
-    asked = ("name", "attribute", "group", "type", "color", "below", "sort")
-    query = {name: page.text(name) for name in asked}
+    names = ("name", "attribute", "group", "type", "color", "below", "sort")
+    query = {name: page.text(name) for name in names}
     return render_page(
         page, "nodes.html", found=found, every=found.value, wanted=wanted, query=query
     )

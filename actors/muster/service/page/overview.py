@@ -177,9 +177,9 @@ def _row(
 
 def _usage(kind: str, buckets: Sequence[Sample | None], frame: Frame, number: int) -> TemplateData:
     used = _row("used", "own", buckets, lambda one: one.used.get(kind, 0))
-    there = _row("there", "limit", buckets, lambda one: one.capacity.get(kind, 0))
-    capacity = sum(value or 0 for value in there.values)
-    highest = max(*(value or 0 for row in (used, there) for value in row.values), 1)
+    capacity_row = _row("there", "limit", buckets, lambda one: one.capacity.get(kind, 0))
+    capacity = sum(value or 0 for value in capacity_row.values)
+    highest = max(*(value or 0 for row in (used, capacity_row) for value in row.values), 1)
     unit = Unit.of(kind, highest)
     share = percent(sum(value or 0 for value in used.values) / capacity if capacity else None)
     name = shortened(kind)
@@ -191,7 +191,7 @@ def _usage(kind: str, buckets: Sequence[Sample | None], frame: Frame, number: in
             frame=frame,
             label=f"{name} in use over time, and what was there",
             areas=[used],
-            lines=[there],
+            lines=[capacity_row],
             unit=unit,
         ),
     }

@@ -182,11 +182,11 @@ async def _read_query(
     notes: list[str] = []
     if from_us < kept.first_us and fields["from"]:
         begins = _instant_words(moment, kept.first_us)
-        asked = _instant_words(moment, from_us)
-        notes.append(f"You asked from {asked} on. History is kept from {begins} on only.")
+        requested = _instant_words(moment, from_us)
+        notes.append(f"You asked from {requested} on. History is kept from {begins} on only.")
     if until_us > last_us:
-        asked, ends = _instant_words(moment, until_us), _instant_words(moment, last_us)
-        notes.append(f"You asked until {asked}, which lies in the future: it ends at {ends}.")
+        requested, ends = _instant_words(moment, until_us), _instant_words(moment, last_us)
+        notes.append(f"You asked until {requested}, which lies in the future: it ends at {ends}.")
     begin_us, end_us = max(from_us, kept.first_us), min(until_us, last_us)
     if not fields["from"]:
         fields = {**fields, "from": moment.iso(begin_us)[:19]}
@@ -217,13 +217,13 @@ def _span_bounds(page: PageRequest, last_us: int) -> tuple[int, int]:
 
 def _nothing(moment: Moment, kept: HistoryExtent, from_us: int, until_us: int, last_us: int) -> str:
     """Return the sentence that nothing of a span is kept."""
-    asked = (
+    wanted = (
         f"You asked for {_instant_words(moment, from_us)} until {_instant_words(moment, until_us)}."
     )
     if from_us > last_us:
-        return f"{asked} That lies in the future: it is {_instant_words(moment, last_us)} now."
+        return f"{wanted} That lies in the future: it is {_instant_words(moment, last_us)} now."
     begins = _instant_words(moment, kept.first_us)
-    return f"{asked} Nothing is kept of that span: history is kept from {begins} on."
+    return f"{wanted} Nothing is kept of that span: history is kept from {begins} on."
 
 
 def _instant_words(moment: Moment, at_us: int) -> str:

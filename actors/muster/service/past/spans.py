@@ -290,8 +290,8 @@ def existence_of(
     """
     with StateReader(directory) as reader:
         context = _ExistenceSearch(reader, thing, AcceptedEvents(reader, entered), gone)
-        here, last = reader.batch_at(at_us), entered[0]
-        return Existence(context.forward(here, last), context.back(here))
+        batch_number, last = reader.batch_at(at_us), entered[0]
+        return Existence(context.forward(batch_number, last), context.back(batch_number))
 
 
 @final
@@ -314,16 +314,16 @@ class _ExistenceSearch:
                 for event in self.accepted.events(batch):
                     yield batch, event
 
-    def forward(self, here: int, last: int) -> int | None:
+    def forward(self, batch_number: int, last: int) -> int | None:
         """Return when it comes first after a batch."""
-        found = self._events(here, min(last, here + _FAR_EACH_WAY))
+        found = self._events(batch_number, min(last, batch_number + _FAR_EACH_WAY))
         return next((batch.at_us for batch, event in found if self.thing.is_added_by(event)), None)
 
-    def back(self, here: int) -> int | None:
+    def back(self, batch_number: int) -> int | None:
         """Return when it went last until a batch, if it was there before."""
-        anchor, end = self.reader.meta.anchor.batch, here
+        anchor, end = self.reader.meta.anchor.batch, batch_number
         went_us: int | None = None
-        while end > anchor and here - end < _FAR_EACH_WAY:
+        while end > anchor and batch_number - end < _FAR_EACH_WAY:
             begin = max(end - _WINDOW, anchor)
             for batch, event in reversed([*self._events(begin, end)]):
                 # A configuration without a queue says that it went only if it was there before.
@@ -411,8 +411,8 @@ def adjacent_instant(reader: StateReader, at_us: int, by: int) -> int | None:
     number = reader.batch_at(at_us)
     if by < 0:
         # Several batches may have the same instant, and are looked at together.
-        (here,) = reader.places([number])
-        number = reader.batch_at(here.at_us - 1)
+        (place,) = reader.places([number])
+        number = reader.batch_at(place.at_us - 1)
         first = _first_batch(reader)
         if first is None or number < first:
             return None

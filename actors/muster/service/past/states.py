@@ -141,8 +141,8 @@ class _StateRebuild:
             decisions = self._decide(batch, index)
         if batch.number > self.observed:
             known = batch.decisions if decisions is None else decisions
-            hearing = self.ledger.observe(batch.number, batch.at_us, index, batch.events, known)
-            all_at_once(hearing)
+            observing = self.ledger.observe(batch.number, batch.at_us, index, batch.events, known)
+            all_at_once(observing)
             self.observed = batch.number
         self._at_us = batch.at_us
 
@@ -301,8 +301,8 @@ class KeptEndedAsks:
         with self._lock, StateReader(self.directory) as reader:
             for batch, seq in _ends(reader, app, ask, wanted.before_seq, gone):
                 only = attrs.evolve(wanted.filter, since_us=batch.at_us)
-                asked = attrs.evolve(wanted, filter=only, before_seq=seq + 1, most=1)
-                for life in self._find(reader, asked, gone):
+                query = attrs.evolve(wanted, filter=only, before_seq=seq + 1, most=1)
+                for life in self._find(reader, query, gone):
                     return life
         return None
 
@@ -330,8 +330,8 @@ def _replayed_lives(reader: StateReader, until: int, entered: tuple[int, int], g
         if gone.is_set():
             raise ClientGoneError
         index = let_in.index_of(batch) if index < 0 else index
-        hearing = ledger.observe(batch.number, batch.at_us, index, batch.events, batch.decisions)
-        all_at_once(hearing)
+        observing = ledger.observe(batch.number, batch.at_us, index, batch.events, batch.decisions)
+        all_at_once(observing)
         index += batch.event_count
         time.sleep(0)  # Lets the service's own thread run.
     return _Part(after, until, [*reversed(ledger.book.lives.kept)])
@@ -342,8 +342,8 @@ def _ends(
 ) -> Iterator[tuple[KeptBatch, int]]:
     """Yield the batches in which an ask may have ended, latest first, with the decision."""
     anchor, needles = reader.meta.anchor.batch, [_needle(one) for one in (app, ask)]
-    end = here = min(reader.batch_before_seq(before_seq) + 1, reader.last().batch)
-    while end > anchor and here - end < _FAR:
+    end = newest = min(reader.batch_before_seq(before_seq) + 1, reader.last().batch)
+    while end > anchor and newest - end < _FAR:
         begin = max(end - _WINDOW, anchor)
         batches = [
             batch
@@ -354,9 +354,12 @@ def _ends(
             raise ClientGoneError
         for batch in reversed(batches):
             for one in reversed(batch.decisions):
-                said = one.decision
-                is_it = said.kind is Kind.RELEASED and (said.app, said.ask) == (app, ask)
-                if is_it and said.reason in GONE and one.seq < before_seq:
+                decision = one.decision
+                is_it = decision.kind is Kind.RELEASED and (decision.app, decision.ask) == (
+                    app,
+                    ask,
+                )
+                if is_it and decision.reason in GONE and one.seq < before_seq:
                     yield batch, one.seq
         end = begin
         time.sleep(0)  # Lets the service's own thread run.
@@ -406,12 +409,12 @@ class PastStateCache:
         self.directory: Final = directory
         self._limiter = trio.CapacityLimiter(_THREADS)
         #: A short look does not wait until a past state is made.
-        self._looks = trio.CapacityLimiter(_THREADS)
+        self._read_limiter = trio.CapacityLimiter(_THREADS)
         self._entries: OrderedDict[int, _CacheEntry] = OrderedDict()
         self.lives: Final = KeptEndedAsks(directory)
         self._kept: HistoryExtent | None = None
         self._kept_at = 0.0
-        self._looking = trio.Lock()
+        self._extent_lock = trio.Lock()
 
     async def extent(self) -> HistoryExtent | None:
         """Return the extent of the kept history; None if there is none.
@@ -421,12 +424,12 @@ class PastStateCache:
         """
         if self.directory is None:
             return None
-        async with self._looking:
+        async with self._extent_lock:
             is_old = trio.current_time() > self._kept_at + _FRESH_S
             if self._kept is None or is_old:
                 directory = self.directory
                 self._kept = await trio.to_thread.run_sync(
-                    lambda: history_extent(directory), limiter=self._looks
+                    lambda: history_extent(directory), limiter=self._read_limiter
                 )
                 self._kept_at = trio.current_time()
         return self._kept
@@ -456,7 +459,7 @@ class PastStateCache:
             with StateReader(directory) as reader:
                 return read(reader)
 
-        return await trio.to_thread.run_sync(work, limiter=self._looks)
+        return await trio.to_thread.run_sync(work, limiter=self._read_limiter)
 
     async def work(self, request: Request, work: Callable[[Flag], T]) -> T:
         """Do longer work in a thread, until the browser leaves.

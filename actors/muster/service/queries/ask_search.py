@@ -206,7 +206,7 @@ class _Selection:
     def __init__(
         self, context: ReadContext, wanted: AskFilter, places: frozenset[AskPlace]
     ) -> None:
-        self._looking = context
+        self._context = context
         self._places = places
         self._codes = wanted.codes
         self._tests = list(_tests(context, wanted))
@@ -236,7 +236,7 @@ class _Selection:
         """Return the ask of an entry if it is wanted, or None."""
         if ask_of(entry) is None:
             return None
-        row = row_of_ask(self._looking, entry.app, entry.name)
+        row = row_of_ask(self._context, entry.app, entry.name)
         if row is None or row.place not in self._places:
             return None
         codes = self._codes
@@ -252,7 +252,7 @@ class _Selection:
         app, codes = cell.app, self._codes
         if codes is None or not (app.pending or app.backing_off):
             return False
-        possible = self._looking.view.explainer.dominants.possible(app, cell.example)
+        possible = self._context.view.explainer.dominants.possible(app, cell.example)
         return possible is None or not possible.isdisjoint(codes)
 
 

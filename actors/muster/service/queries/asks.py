@@ -163,8 +163,8 @@ class AskRow:
     @property
     def work(self) -> Work:
         """What is to run for it."""
-        said = None if self.ledger_entry is None else self.ledger_entry.event.work
-        return _NOTHING if said is None else said
+        event_work = None if self.ledger_entry is None else self.ledger_entry.event.work
+        return _NOTHING if event_work is None else event_work
 
     def run_limit_us(self) -> int | None:
         """Return how long it may be bound, in microseconds, or None."""
@@ -431,15 +431,17 @@ async def ended_asks(
     Raises:
         StoreError: If the kept history cannot be read.
     """
-    there = await read_state(service, lambda context: _in_memory(context, wanted, before_seq, most))
-    value, past = there.value, service.past.lives
+    memory = await read_state(
+        service, lambda context: _in_memory(context, wanted, before_seq, most)
+    )
+    value, past = memory.value, service.past.lives
     found = value.found
     if len(found) < most and value.after_seq and past.directory is not None:
         end_seq = value.after_seq + 1
         before = end_seq if before_seq is None else min(before_seq, end_seq)
-        asked = EndedAskQuery(wanted, before, most - len(found), value.entered)
-        found += await service.past.work(request, lambda gone: past.find(asked, gone))
-    return ReadResult(found, there.batch, there.at_us)
+        query = EndedAskQuery(wanted, before, most - len(found), value.entered)
+        found += await service.past.work(request, lambda gone: past.find(query, gone))
+    return ReadResult(found, memory.batch, memory.at_us)
 
 
 # LISTS-18
@@ -450,19 +452,19 @@ async def ended_ask(service: Service, request: Request, app: str, ask: str) -> E
         StoreError: If the kept history cannot be read.
     """
     wanted = EndedAskFilter(app=app, ask=ask)
-    there = (await read_state(service, lambda context: _in_memory(context, wanted, None, 1))).value
-    if there.found:
-        return there.found[0]
+    memory = (await read_state(service, lambda context: _in_memory(context, wanted, None, 1))).value
+    if memory.found:
+        return memory.found[0]
     past = service.past.lives
-    if not there.after_seq or past.directory is None:
+    if not memory.after_seq or past.directory is None:
         return None
-    asked = EndedAskQuery(wanted, there.after_seq + 1, 1, there.entered)
-    return await service.past.work(request, lambda gone: past.last(app, ask, asked, gone))
+    query = EndedAskQuery(wanted, memory.after_seq + 1, 1, memory.entered)
+    return await service.past.work(request, lambda gone: past.last(app, ask, query, gone))
 
 
 # POD-10
 async def ended_pod(service: Service, pod: PodFilter) -> EndedAsk | None:
     """Return the last life in memory that stood for a pod, or None."""
     wanted = EndedAskFilter(pod=pod)
-    there = await read_state(service, lambda context: _in_memory(context, wanted, None, 1))
-    return next(iter(there.value.found), None)
+    memory = await read_state(service, lambda context: _in_memory(context, wanted, None, 1))
+    return next(iter(memory.value.found), None)

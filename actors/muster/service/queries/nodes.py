@@ -79,12 +79,12 @@ class NodeRow:
 
     def devices(self) -> dict[str, object]:
         """Return its devices by type: their model, and what is free of each."""
-        there = self.node.devices
-        if there is None:
+        stocks = self.node.devices
+        if stocks is None:
             return {}
         return {
-            kind: {"model": stock.model, "free": [*there.free[kind]]}
-            for kind, stock in there.stocks.items()
+            kind: {"model": stock.model, "free": [*stocks.free[kind]]}
+            for kind, stock in stocks.stocks.items()
         }
 
     def queues(self) -> dict[str, int]:

@@ -302,8 +302,8 @@ class Followers:
                 _LOG.warning("follower %s is away", name, extra=_CHANGE)
 
     def _forget(self) -> None:
-        away = [one.name for one in self._known.values() if not one.connections]
-        for name in away[: max(0, len(self._known) - _KNOWN)]:
+        disconnected = [one.name for one in self._known.values() if not one.connections]
+        for name in disconnected[: max(0, len(self._known) - _KNOWN)]:
             del self._known[name]
 
     def acknowledge(self, name: str, batch: int) -> None:

@@ -306,8 +306,8 @@ class Following:
                 f"{self._address.url} leads with term {about['term']}, and term {own} has begun"
             )
             raise FollowError(f"{message} here: that server is over")
-        mine = (self._origin_us, self._partition) if self._last.digest else None
-        if mine is not None and mine != (about["origin_us"], about["partition"]):
+        own_history = (self._origin_us, self._partition) if self._last.digest else None
+        if own_history is not None and own_history != (about["origin_us"], about["partition"]):
             message = f"{self._state} has the history of another scheduler than {self._address.url}"
             raise FollowError(f"{message}: name another directory, or a new one")
 
@@ -343,9 +343,9 @@ class Following:
                 async for some in response.aiter_raw():
                     for frame in frames.feed(some):
                         if frame[0] == "end":
-                            aside = await trio.to_thread.run_sync(set_aside, self._state)
-                            if aside is not None:
-                                _LOG.warning("the store that was here is %s now", aside)
+                            backup = await trio.to_thread.run_sync(set_aside, self._state)
+                            if backup is not None:
+                                _LOG.warning("the store that was here is %s now", backup)
                         await trio.to_thread.run_sync(copy.take, frame)
         finally:
             with trio.CancelScope(shield=True):

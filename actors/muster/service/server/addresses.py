@@ -312,8 +312,11 @@ class Hosts:
             return True
         usual = _PORTS[found[1].lower()]
         hosts = [value for name, value in scope["headers"] if name == b"host"]
-        here = host_of(hosts[0].decode("latin-1")) if hosts else None
-        return here is not None and (sender[0], sender[1] or usual) == (here[0], here[1] or usual)
+        own_host = host_of(hosts[0].decode("latin-1")) if hosts else None
+        return own_host is not None and (sender[0], sender[1] or usual) == (
+            own_host[0],
+            own_host[1] or usual,
+        )
 
     def _is_ours(self, host: str, local: str) -> bool:
         """Return whether the service has a name.

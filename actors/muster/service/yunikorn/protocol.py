@@ -224,14 +224,14 @@ async def answer(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return a response, compressed if the client allows it and the body is long enough."""
-    said = {"Content-Type": media, "Vary": "Accept-Encoding", **(headers or {})}
+    all_headers = {"Content-Type": media, "Vary": "Accept-Encoding", **(headers or {})}
     if len(body) >= _LEAST_BYTES and _allows_gzip(request.headers.get("accept-encoding", "")):
-        said["Content-Encoding"] = "gzip"
+        all_headers["Content-Encoding"] = "gzip"
         if len(body) < _IN_A_THREAD:
             body = gzip.compress(body, _LEVEL)
         else:
             body = await trio.to_thread.run_sync(gzip.compress, body, _LEVEL)
-    return Response(body, status, said)
+    return Response(body, status, all_headers)
 
 
 async def answer_json(request: Request, value: object) -> Response:

@@ -160,8 +160,8 @@ def _request(state: YuniKornState, app: ViewApp, ask: Ask, reasons: _Reasons) ->
         "priority": str(ask.priority),
         "applicationId": app.identity.name,
         "allocationLog": [
-            {"message": said, "lastOccurrence": state.ns(since_us), "count": 1}
-            for said in reasons.of(ask.name)
+            {"message": reason, "lastOccurrence": state.ns(since_us), "count": 1}
+            for reason in reasons.of(ask.name)
         ],
     }
     if ask.name not in app.parked:

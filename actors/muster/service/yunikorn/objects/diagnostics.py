@@ -139,8 +139,8 @@ class _Page:
         self._lines.append(f"# HELP {name} {about}")
         self._lines.append(f"# TYPE {name} {kind}")
         for labels, value in samples:
-            said = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-            self._lines.append(f"{name}{{{said}}} {value}")
+            pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            self._lines.append(f"{name}{{{pairs}}} {value}")
 
     def text(self) -> str:
         """Return the text."""
