@@ -341,18 +341,18 @@ class StoredDecisions:
 
     # In a thread
 
-    def _opened(self) -> StateReader:
+    def _open_reader(self) -> StateReader:
         if self._reader is None:
             self._reader = StateReader(self._directory)
         return self._reader
 
     def _first(self) -> int:
-        reader = self._opened()
+        reader = self._open_reader()
         reader.batch_before_seq(1)  # looks at the file, so that `meta` is what holds now
         return reader.meta.anchor.seq + 1
 
     def _blocks(self, seq: int, until_batch: int) -> list[DecisionBlock]:
-        reader = self._opened()
+        reader = self._open_reader()
         before = reader.batch_before_seq(seq + 1)
         if reader.meta.anchor.seq > seq:
             raise DecisionsRemovedError(reader.meta.anchor.seq + 1)

@@ -24,7 +24,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 
 @final
-class Requests:
+class RequestCounts:
     """Counts requests.
 
     Attributes:
@@ -79,7 +79,7 @@ def too_long(limits: Limits) -> Problem:
 
 # ACCESS-10
 @final
-class Refusals:
+class RefusalCounts:
     """Counts what was refused, by limit.
 
     Attributes:
@@ -168,20 +168,20 @@ class Usage:
     """
 
     limits: Limits
-    refusals: Refusals
+    refusals: RefusalCounts
     connections: Slots
     streams: Slots
     calls: Slots
-    requests: Requests
+    requests: RequestCounts
 
     @classmethod
     def of(cls, limits: Limits) -> Usage:
         """Return the usage of a service that begins."""
         return cls(
             limits,
-            Refusals(),
+            RefusalCounts(),
             Slots("connections", limits.connections),
             Slots("streams", limits.streams),
             Slots("calls", limits.calls),
-            Requests(),
+            RequestCounts(),
         )

@@ -237,7 +237,7 @@ class Backend(Protocol):
         """Return its part of ``/healthz``; None if it is always well."""
         ...
 
-    def followed(self) -> tuple[str, Configuration] | None:
+    def followed_configuration(self) -> tuple[str, Configuration] | None:
         """Return what ``--config`` names, and the configuration there, if this follows it; or None."""
         ...
 

@@ -157,7 +157,7 @@ class Service:
     # ACCESS-41
     def config_origin(self, configuration: Configuration) -> ConfigOrigin:
         """Return where the configuration in force is from."""
-        followed = None if self.backend is None else self.backend.followed()
+        followed = None if self.backend is None else self.backend.followed_configuration()
         return self.config_file.origin_of(configuration, self.configured_us(), followed)
 
     def configured_us(self) -> int | None:

@@ -244,11 +244,11 @@ class _BatchStream(LongResponse):
     async def _send_kept(self, send: Send) -> None:
         """Send the batches that are no longer in memory, from the store."""
 
-        def opened() -> tuple[StateReader, Iterator[BatchGroup]]:
+        def open_store() -> tuple[StateReader, Iterator[BatchGroup]]:
             reader = StateReader(self._directory)
             return reader, groups_after(reader, self._after)
 
-        reader, groups = await trio.to_thread.run_sync(opened)
+        reader, groups = await trio.to_thread.run_sync(open_store)
         try:
             while (group := await trio.to_thread.run_sync(next, groups, None)) is not None:
                 await self._push(send, group.frame())

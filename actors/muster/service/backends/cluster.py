@@ -259,7 +259,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
         report: dict[str, object] = {"connected": is_connected}
         return report if detail is None else {**report, "detail": detail}
 
-    def followed(self) -> None:
+    def followed_configuration(self) -> None:
         """Return nothing: the service reads its file."""
 
     def waits_for(self) -> str | None:

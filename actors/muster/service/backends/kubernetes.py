@@ -295,7 +295,7 @@ class KubernetesBackend:
 
     # Status
 
-    def followed(self) -> tuple[str, Configuration] | None:
+    def followed_configuration(self) -> tuple[str, Configuration] | None:
         """Return the ConfigMap that is followed, and its last configuration; or None."""
         known = None if self._cluster is None else self._cluster.configuration
         return None if known is None else (f"{_CONFIG_MAP}{self._config_map}", known)

@@ -231,7 +231,7 @@ class LocalBackend:
     def health(self) -> None:
         """Return nothing: this machine is there."""
 
-    def followed(self) -> None:
+    def followed_configuration(self) -> None:
         """Return nothing: the service reads its file."""
 
     def waits_for(self) -> str | None:
@@ -271,14 +271,18 @@ class LocalBackend:
             why = "" if failure is None else f"; {failure.text()}"
             message = f"{app}/{ask} has no output: no command of it has started here{why}"
             if earlier:
-                message += f"; of an earlier ask of this name there is that of {_numbers(earlier)}"
+                message += (
+                    f"; of an earlier ask of this name there is that of {_numbers_text(earlier)}"
+                )
             may_start = host.ledger.may_start(app, ask)
-            raise NoOutputError(message, may_start=may_start, earlier=_listed(earlier))
+            raise NoOutputError(message, may_start=may_start, earlier=_attempt_numbers(earlier))
         wanted = attempt or own[-1].number
         found = next((one for one in attempts if one.number == wanted), None)
         if found is None:
-            starts = [_numbers(own)] if own else []
-            starts += [f"{_numbers(earlier)} (of an earlier ask of this name)"] if earlier else []
+            starts = [_numbers_text(own)] if own else []
+            starts += (
+                [f"{_numbers_text(earlier)} (of an earlier ask of this name)"] if earlier else []
+            )
             message = f"attempt: {wanted}: there is output of {', and of '.join(starts)}"
             raise NoOutputError(message, parameter="attempt")
 
@@ -308,9 +312,9 @@ def _arrival_us(host: BackendHost, app: str, ask: str) -> int | None:
     return host.unix_us(known.came_us)
 
 
-def _numbers(attempts: Sequence[Attempt]) -> str:
-    return ", ".join(map(str, _listed(attempts)))
+def _numbers_text(attempts: Sequence[Attempt]) -> str:
+    return ", ".join(map(str, _attempt_numbers(attempts)))
 
 
-def _listed(attempts: Sequence[Attempt]) -> list[int]:
+def _attempt_numbers(attempts: Sequence[Attempt]) -> list[int]:
     return [one.number for one in attempts[-_MOST_STARTS:]]

@@ -169,7 +169,7 @@ def compare_history(
 
     left_out: list[LeftOut] = []
     try:
-        with _opened(directory, since, now_us) as kept:
+        with _open_history(directory, since, now_us) as kept:
             sides = sides_of_kept(kept, (None, configuration), left_out)
             end_us = now_us - kept.origin_us
             result = Comparison(*sides, in_step=True).run(look=check, until_us=end_us)
@@ -185,7 +185,7 @@ def compare_history(
     return {**span, **as_map([result], names, {"": left_out}, warnings)}
 
 
-def _opened(directory: Path, since: HistoryStart, now_us: int) -> KeptFeed:
+def _open_history(directory: Path, since: HistoryStart, now_us: int) -> KeptFeed:
     """Open the history from an instant on, or all of it if the instant comes before."""
     begin = since.at_us if since.back_us is None else now_us - since.back_us
     assert begin is not None, "it has one of the two"

@@ -76,7 +76,7 @@ class Leases:
         found = yield from self._lease_events(events)
         if not found:
             return
-        refused = yield from _refused(announced)
+        refused = yield from _refused_indexes(announced)
         for number, event in found:
             if first + number not in refused:
                 self._note(event)
@@ -207,7 +207,7 @@ class Leases:
         return lease is not None and lease.until <= trio.current_time()
 
 
-def _refused(announced: Sequence[Announced]) -> Steps[set[int | None]]:
+def _refused_indexes(announced: Sequence[Announced]) -> Steps[set[int | None]]:
     """Return the indexes of the events that were refused."""
     refused: set[int | None] = set()
     for number, one in enumerate(announced):

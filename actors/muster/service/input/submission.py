@@ -249,20 +249,20 @@ class IdempotencyKeys:
 
     # In a thread
 
-    def _opened(self) -> StateReader:
+    def _open_reader(self) -> StateReader:
         if self._reader is None:
             assert self._directory is not None, "there is a store"
             self._reader = StateReader(self._directory)
         return self._reader
 
     def _row(self, request: RequestKey) -> RequestRow | None:
-        return self._opened().request(request.user, request.key)
+        return self._open_reader().request(request.user, request.key)
 
     def _stored_answer(self, row: RequestRow) -> SubmissionResult:
         """Return what was answered to a request, from the batch that its events went into."""
         denied: dict[int, str] = dict(msgpack.unpackb(row.denied))
         try:
-            (batch,) = self._opened().batches(row.batch - 1, row.batch)
+            (batch,) = self._open_reader().batches(row.batch - 1, row.batch)
         except (StoreError, ValueError):
             message = (
                 f"Idempotency-Key: {row.key!r}: it was carried out in batch {row.batch}, "

@@ -318,9 +318,9 @@ def _load(book: LedgerState, parts: Sequence[bytes]) -> Steps[tuple[int, int, in
     position = (0, 0, 0)
     is_first = True
     for part in parts:
-        for packed in _listed(unpack(part)):
+        for packed in _as_list(unpack(part)):
             yield
-            item = _listed(unpack(packed))
+            item = _as_list(unpack(packed))
             if is_first:
                 position = _load_head(book, item)
                 is_first = False
@@ -333,7 +333,7 @@ def _load(book: LedgerState, parts: Sequence[bytes]) -> Steps[tuple[int, int, in
     return position
 
 
-def _listed(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     if not _is_list(value):
         msg = "a part of the ledger is no list"
         raise ValueError(msg)

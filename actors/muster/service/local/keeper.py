@@ -407,9 +407,9 @@ def _become(job: dict[str, Any], go: int, output: int, wrong: int) -> NoReturn:
         try:
             os.execvpe(command[0], command, job["env"])
         except OSError as error:
-            _tell(wrong, f"{command[0]!r}: {error.strerror}")
+            _report_error(wrong, f"{command[0]!r}: {error.strerror}")
     except BaseException as error:  # noqa: BLE001 - whatever it is, this process must not go on
-        _tell(wrong, str(error))
+        _report_error(wrong, str(error))
     os._exit(127)
 
 
@@ -447,7 +447,7 @@ def _enter(job: dict[str, Any]) -> None:
         raise _StartError(msg) from None
 
 
-def _tell(wrong: int, why: str) -> None:
+def _report_error(wrong: int, why: str) -> None:
     os.write(wrong, why.encode("utf-8", "replace")[:_CHUNK])
 
 

@@ -247,9 +247,9 @@ def variables(
     if not stocks:
         return {}
     numbers = {kind: held.get(kind, ()) for kind in sorted(stocks)}
-    found = {"MUSTER_DEVICES": _joined([one for each in numbers.values() for one in each])}
+    found = {"MUSTER_DEVICES": _joined_numbers([one for each in numbers.values() for one in each])}
     for kind, each in numbers.items():
-        found[f"MUSTER_DEVICES_{kind.upper().replace('-', '_')}"] = _joined(each)
+        found[f"MUSTER_DEVICES_{kind.upper().replace('-', '_')}"] = _joined_numbers(each)
     if GPU in stocks:
         found |= _visible(numbers[GPU], stocks[GPU].model)
     return found
@@ -259,11 +259,11 @@ def _visible(numbers: Sequence[int], model: str | None) -> dict[str, str]:
     """Return the variables that restrict the libraries of GPUs to some devices."""
     if not _is_amd(model):
         # Without the order, CUDA counts the fastest first, and nvidia-smi as the bus does.
-        return {"CUDA_VISIBLE_DEVICES": _joined(numbers), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        return {"CUDA_VISIBLE_DEVICES": _joined_numbers(numbers), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     # HIP counts only those that ROCr leaves, and reads the variable of CUDA like its own.
-    again = _joined(range(len(numbers)))
+    again = _joined_numbers(range(len(numbers)))
     return {
-        "ROCR_VISIBLE_DEVICES": _joined(numbers),
+        "ROCR_VISIBLE_DEVICES": _joined_numbers(numbers),
         "HIP_VISIBLE_DEVICES": again,
         "CUDA_VISIBLE_DEVICES": again,
     }
@@ -276,5 +276,5 @@ def _is_amd(model: str | None) -> bool:
     return shutil.which("nvidia-smi") is None and shutil.which("rocm-smi") is not None
 
 
-def _joined(numbers: Sequence[int]) -> str:
+def _joined_numbers(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))

@@ -47,7 +47,7 @@ from muster_core.values.application_states import AppState
 
 if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
-    from muster.service.limits import Requests, Usage
+    from muster.service.limits import RequestCounts, Usage
     from muster.service.metrics.collectors import QueueFigures, UserFigures
     from muster.service.options import Backend, BackendMetric, Measure
     from muster.service.replication.leadership import Leadership
@@ -88,7 +88,7 @@ class ScrapeValues:
     meter: Meter
     lag: Timings
     waiting: int
-    requests: Requests
+    requests: RequestCounts
     usage: Usage
     broadcast: Broadcast
     leadership: Leadership

@@ -108,7 +108,7 @@ def lines_of(context: ReadContext, rows: Sequence[AskRow]) -> Steps[list[Templat
     return lines
 
 
-def _wanted(page: PageRequest) -> AskFilter:
+def _filter_of(page: PageRequest) -> AskFilter:
     place = word_of(page, "state", AskPlace)
     code = word_of(page, "reason", Code)
     gang = page.text("gang")
@@ -125,7 +125,7 @@ def _wanted(page: PageRequest) -> AskFilter:
 
 # PAGE-40
 async def _asks(page: PageRequest) -> Response:
-    wanted = _wanted(page)
+    wanted = _filter_of(page)
     place = place_of(page, "asks", int, int)
 
     def read(context: ReadContext) -> Steps[TemplateData]:

@@ -195,7 +195,7 @@ class _BranchFinder:
         self._depth = queue.count(".") + 1
         self._found: dict[str, str] = {}
 
-    def of(self, path: str) -> str:
+    def child_of(self, path: str) -> str:
         found = self._found.get(path)
         if found is None:
             found = self._found[path] = self._find(path)
@@ -214,7 +214,7 @@ def _holder(context: ReadContext, node: Node, below: _BranchFinder) -> str | Non
         app = apps[key]
         held = app.bound.get(name) or app.waiting.get(name)
         if held is not None:
-            amounts, queue = held[0].ask.resources.amounts, below.of(app.identity.path)
+            amounts, queue = held[0].ask.resources.amounts, below.child_of(app.identity.path)
             before = sums.get(queue)
             sums[queue] = amounts if before is None else _sum(before, amounts)
     if len(sums) < 2:
@@ -263,7 +263,7 @@ def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[Tem
         bands: How many colours there are.
     """
     columns = max(1, ceil(sqrt(len(cells) * _ASPECT)))
-    grouped = _grouped(cells, group) if group else {"": cells}
+    grouped = _groups_of(cells, group) if group else {"": cells}
     maps: list[TemplateData] = []
     for name, found in grouped.items():
         made = yield from _map(name, found, columns, bands)
@@ -271,7 +271,7 @@ def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[Tem
     return maps
 
 
-def _grouped(cells: Sequence[NodeCell], group: str) -> Mapping[str, Sequence[NodeCell]]:
+def _groups_of(cells: Sequence[NodeCell], group: str) -> Mapping[str, Sequence[NodeCell]]:
     """Return the nodes by the value of an attribute; the rarest values are one group."""
     found: dict[str | None, list[NodeCell]] = {}
     for cell in cells:
@@ -338,7 +338,7 @@ def _cell_data(cells: Sequence[NodeCell], columns: int) -> Steps[Mapping[str, ob
         yield
         for cell in piece:
             name = cell.node.name
-            shared.append(_shared(before, name))
+            shared.append(_shared_length(before, name))
             names.append(name[shared[-1] :])
             shares.append(round(cell.share * 100))
             counts.append(len(cell.node.held))
@@ -355,7 +355,7 @@ def _cell_data(cells: Sequence[NodeCell], columns: int) -> Steps[Mapping[str, ob
     }
 
 
-def _shared(before: str, name: str) -> int:
+def _shared_length(before: str, name: str) -> int:
     """Return with how many characters two names begin in common, as far as that is worth it.
 
     Other characters than those of ASCII may count twice in the script, so such names share none.

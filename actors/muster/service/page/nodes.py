@@ -274,7 +274,7 @@ def parts_of(node: Node) -> list[TemplateData]:
     return sorted(parts, key=lambda part: (-part["share"], part["kind"]))
 
 
-def _wanted(page: PageRequest) -> NodesQuery:
+def _query_of(page: PageRequest) -> NodesQuery:
     """Return which nodes a request is about.
 
     Raises:
@@ -300,7 +300,7 @@ def _word(page: PageRequest, name: str, words: set[str]) -> str:
 
 
 async def _nodes(page: PageRequest) -> Response:
-    wanted = _wanted(page)
+    wanted = _query_of(page)
     types = (int, str) if wanted.by_use else (str,)
     place = place_of(page, _list_of(wanted), *types)
     found = await page.moment.read(lambda context: read_nodes_page(context, wanted, place))

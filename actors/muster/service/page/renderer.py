@@ -115,10 +115,10 @@ def facts_of(facts: Mapping[str, Fact], date: Callable[[int], str]) -> list[tupl
         facts: The facts.
         date: Returns an instant in microseconds since the origin as a date.
     """
-    return [_named(name, fact, date) for name, fact in facts.items()]
+    return [_named_fact(name, fact, date) for name, fact in facts.items()]
 
 
-def _named(name: str, fact: Fact, date: Callable[[int], str]) -> tuple[str, str]:
+def _named_fact(name: str, fact: Fact, date: Callable[[int], str]) -> tuple[str, str]:
     if isinstance(fact, int) and name == "left_us":
         return "left", duration(fact)
     if isinstance(fact, int) and name in INSTANTS:

@@ -295,7 +295,7 @@ async def _respond(service: Service, route: Page, request: Request) -> Response:
             raise Problem(403, f"this needs the role {needed}; {has}")
         is_form = route.method != "GET" and route.role is not Role.ANYONE
         if is_form and not _is_proved(request, session):
-            return _outdated(page)
+            return _outdated_page(page)
         if route.role is not Role.ANYONE:
             page = attrs.evolve(page, moment=await present_of(service, request))
             page = attrs.evolve(page, moment=await moment_of(service, request))
@@ -362,7 +362,7 @@ def _is_proved(request: Request, session: Session) -> bool:
 
 
 # PAGE-70
-def _outdated(page: PageRequest) -> Response:
+def _outdated_page(page: PageRequest) -> Response:
     """Show that a form is from another session, or from before the service was started again."""
     problem = Problem(403, "this form is from another session: load the page again")
     page.service.usage.refusals.note(problem)

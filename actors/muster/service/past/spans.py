@@ -68,7 +68,7 @@ _FAR: Final = 50_000
 
 @final
 @attrs.frozen
-class Change:
+class ConfigChange:
     """A configuration that came into force.
 
     Attributes:
@@ -85,7 +85,7 @@ class Change:
 
 # PAGE-65
 @final
-class Changes:
+class ConfigChanges:
     """Collects the configurations of a span.
 
     Args:
@@ -117,15 +117,15 @@ class Changes:
                 assert isinstance(event, events.Configure), "another event has configured"
                 yield event.config
 
-    def end(self) -> Sequence[Change]:
+    def end(self) -> Sequence[ConfigChange]:
         """Return the changes, the first one first."""
         if not self._found:
             return ()
         before, is_first = self._before(self._found[0][0])
-        changes: list[Change] = []
+        changes: list[ConfigChange] = []
         for _, at_us, after in self._found:
             difference = None if before is None else difference_of(before, after)
-            changes.append(Change(at_us, difference, is_first))
+            changes.append(ConfigChange(at_us, difference, is_first))
             before, is_first = after, False
         return changes
 
@@ -483,7 +483,7 @@ class SpanSummary:
     went: NamedItems
     gangs: NamedItems
     configurations: NamedItems
-    changes: Sequence[Change]
+    changes: Sequence[ConfigChange]
     until_us: int | None
     decisions: Sequence[Announced]
     more: int | None
@@ -572,7 +572,7 @@ class _SpanCounts:
         self._bound, self._states = Counter[str](), Counter[str]()
         self._evictions: list[Announced] = []
         self._refusals: list[Announced] = []
-        self._changes = Changes(reader, self._accepted, NAMED)
+        self._changes = ConfigChanges(reader, self._accepted, NAMED)
         self._came, self._went, self._gangs, self._configured = (_NameList() for _ in range(4))
         self._page: list[Announced] = []
         self._is_more = False

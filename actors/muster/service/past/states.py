@@ -241,7 +241,7 @@ class EndedAskQuery:
 
 @final
 @attrs.frozen
-class _Part:
+class _LivesOfSpan:
     """The lives that ended in a span of batches, latest first."""
 
     after: int
@@ -260,7 +260,7 @@ class KeptEndedAsks:
 
     def __init__(self, directory: Path | None) -> None:
         self.directory: Final = directory
-        self._parts: OrderedDict[int, _Part] = OrderedDict()
+        self._parts: OrderedDict[int, _LivesOfSpan] = OrderedDict()
         self._lock = Lock()
 
     def find(self, wanted: EndedAskQuery, gone: Flag) -> list[EndedAsk]:
@@ -306,7 +306,9 @@ class KeptEndedAsks:
                     return life
         return None
 
-    def _part(self, reader: StateReader, until: int, entered: tuple[int, int], gone: Flag) -> _Part:
+    def _part(
+        self, reader: StateReader, until: int, entered: tuple[int, int], gone: Flag
+    ) -> _LivesOfSpan:
         """Return the lives of the span between checkpoints that has a batch, or ends with it."""
         for known in self._parts.values():
             if known.after < until <= known.until:
@@ -321,7 +323,9 @@ class KeptEndedAsks:
         return part
 
 
-def _replayed_lives(reader: StateReader, until: int, entered: tuple[int, int], gone: Flag) -> _Part:
+def _replayed_lives(
+    reader: StateReader, until: int, entered: tuple[int, int], gone: Flag
+) -> _LivesOfSpan:
     """Return the lives that a ledger finds in the batches since the checkpoint before one."""
     ledger, after, _ = ledger_at(reader, until - 1)
     ledger.book.lives = EndedAsks(MOST_ENDED)
@@ -334,7 +338,7 @@ def _replayed_lives(reader: StateReader, until: int, entered: tuple[int, int], g
         all_at_once(observing)
         index += batch.event_count
         time.sleep(0)  # Lets the service's own thread run.
-    return _Part(after, until, [*reversed(ledger.book.lives.kept)])
+    return _LivesOfSpan(after, until, [*reversed(ledger.book.lives.kept)])
 
 
 def _ends(

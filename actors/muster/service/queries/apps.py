@@ -289,13 +289,13 @@ class GangRow:
         gang = self.gang
         pending = [(key, name) for key, slot in gang.slots.items() for name in slot.members]
         return {
-            _PENDING: sorted(self._named([*pending, *gang.backing_off])),
-            _PARKED: sorted(self._named(gang.parked)),
-            _WAITING: self._named(gang.waiting),
-            _BOUND: sorted(self._named(gang.bound)),
+            _PENDING: sorted(self._member_names([*pending, *gang.backing_off])),
+            _PARKED: sorted(self._member_names(gang.parked)),
+            _WAITING: self._member_names(gang.waiting),
+            _BOUND: sorted(self._member_names(gang.bound)),
         }
 
-    def _named(self, members: Iterable[tuple[int, str]]) -> list[str]:
+    def _member_names(self, members: Iterable[tuple[int, str]]) -> list[str]:
         apps = self.context.view.apps
         return [f"{apps[key].identity.name}/{name}" for key, name in members]
 

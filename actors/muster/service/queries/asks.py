@@ -392,7 +392,7 @@ ENDED: Final = Table[EndedAsk](
 
 @final
 @attrs.frozen
-class _InMemory:
+class _RecentLives:
     """The wanted lives that are in memory.
 
     Attributes:
@@ -406,13 +406,13 @@ class _InMemory:
     entered: tuple[int, int]
 
 
-def _in_memory(
+def _find_in_memory(
     context: ReadContext, wanted: EndedAskFilter, before_seq: int | None, most: int
-) -> Steps[_InMemory]:
+) -> Steps[_RecentLives]:
     yield
     lives, machine = context.ledger.book.lives, context.machine
     found = list(wanted.latest(reversed(lives.kept), before_seq, most))
-    return _InMemory(found, lives.after_seq, (machine.batches, machine.requests))
+    return _RecentLives(found, lives.after_seq, (machine.batches, machine.requests))
 
 
 # LISTS-16
@@ -432,7 +432,7 @@ async def ended_asks(
         StoreError: If the kept history cannot be read.
     """
     memory = await read_state(
-        service, lambda context: _in_memory(context, wanted, before_seq, most)
+        service, lambda context: _find_in_memory(context, wanted, before_seq, most)
     )
     value, past = memory.value, service.past.lives
     found = value.found
@@ -452,7 +452,9 @@ async def ended_ask(service: Service, request: Request, app: str, ask: str) -> E
         StoreError: If the kept history cannot be read.
     """
     wanted = EndedAskFilter(app=app, ask=ask)
-    memory = (await read_state(service, lambda context: _in_memory(context, wanted, None, 1))).value
+    memory = (
+        await read_state(service, lambda context: _find_in_memory(context, wanted, None, 1))
+    ).value
     if memory.found:
         return memory.found[0]
     past = service.past.lives
@@ -466,5 +468,5 @@ async def ended_ask(service: Service, request: Request, app: str, ask: str) -> E
 async def ended_pod(service: Service, pod: PodFilter) -> EndedAsk | None:
     """Return the last life in memory that stood for a pod, or None."""
     wanted = EndedAskFilter(pod=pod)
-    memory = await read_state(service, lambda context: _in_memory(context, wanted, None, 1))
+    memory = await read_state(service, lambda context: _find_in_memory(context, wanted, None, 1))
     return next(iter(memory.value.found), None)

@@ -120,14 +120,14 @@ class NodeRow:
     def reservations(self) -> list[tuple[tuple[str, str], ReservationSnapshot]]:
         """Return the asks for which it is reserved, each with its reservation, in order."""
         found = self.context.reservations().items()
-        return [(_named(ask), one) for ask, one in found if one.node == self.node.name]
+        return [(_split_name(ask), one) for ask, one in found if one.node == self.node.name]
 
     def asks(self) -> list[object]:
         """Return the fields of the asks on it, in the order in which they were added."""
         return [row_of(_OF_AN_ASK, row) for row in self.rows()]
 
 
-def _named(full: str) -> tuple[str, str]:
+def _split_name(full: str) -> tuple[str, str]:
     app, _, ask = full.partition("/")
     return app, ask
 

@@ -24,7 +24,7 @@ from muster._runtime.calls import Follow, Lead
 from muster._version import __version__
 from muster.service.payloads import as_json
 from muster.service.replication.followers import Followers
-from muster.service.replication.leadership import TERM, Behind, Leadership
+from muster.service.replication.leadership import TERM, FollowerLag, Leadership
 from muster.store import StateReader
 from muster.store._copies import BatchGroup, CopyWriter, FrameReader, set_aside
 from muster.store._file import NAME
@@ -222,11 +222,11 @@ class Following:
 
     # Status
 
-    def behind(self) -> Behind:
+    def behind(self) -> FollowerLag:
         """Return how far this server is behind."""
         batches = max(0, self._leader_last - self._last.batch)
         since = self._level_at if batches else self._heard_at
-        return Behind(batches, trio.current_time() - since)
+        return FollowerLag(batches, trio.current_time() - since)
 
     def health(self) -> Mapping[str, object]:
         """Return its part of ``/healthz``."""

@@ -75,7 +75,7 @@ def forget_over(state: Path) -> None:
 
 @final
 @attrs.frozen
-class Behind:
+class FollowerLag:
     """How far a follower is behind.
 
     Attributes:
@@ -100,7 +100,7 @@ class Progress(Protocol):
         """Why the leader is not followed at present."""
         ...
 
-    def behind(self) -> Behind:
+    def behind(self) -> FollowerLag:
         """Return how far it is behind."""
         ...
 

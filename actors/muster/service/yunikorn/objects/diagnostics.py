@@ -51,25 +51,25 @@ def health(state: YuniKornState) -> Steps[JsonObject]:
         _check(
             "Consistency of data",
             "What is available of a node and what stands on it must be its capacity",
-            _named(wrong_sums),
+            _names_text(wrong_sums),
             f"{len(nodes.nodes)} nodes",
         ),
         _check(
             "Consistency of data",
             "The capacity of the partition must be that of its nodes",
-            _named(differs),
+            _names_text(differs),
             f"{len(nodes.total)} types",
         ),
         _check(
             "Orphan allocation on node check",
             "Every allocation of a node must be one of its application",
-            _named(orphans),
+            _names_text(orphans),
             "none",
         ),
         _check(
             "Orphan allocation on app check",
             "Every allocation of an application must be on its node",
-            _named(lost),
+            _names_text(lost),
             "none",
         ),
     ]
@@ -85,7 +85,7 @@ def _check(name: str, about: str, wrong: str, right: str) -> JsonObject:
     }
 
 
-def _named(wrong: list[str]) -> str:
+def _names_text(wrong: list[str]) -> str:
     """Return a few of the names of what is wrong; an empty text if nothing is."""
     more = f" and {len(wrong) - 10} more" if len(wrong) > 10 else ""
     return ", ".join(wrong[:10]) + more

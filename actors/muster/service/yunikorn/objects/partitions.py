@@ -170,7 +170,7 @@ def tree(state: YuniKornState) -> Steps[JsonObject]:
     """Return the root with all queues below it."""
     made: dict[str, JsonObject] = {}
     root: JsonObject = {}
-    waiting = _accepted(state)
+    waiting = _accepted_apps(state)
     yield
     for path, entry in sorted(state.machine.registry.queues.items()):
         yield
@@ -187,12 +187,12 @@ def tree(state: YuniKornState) -> Steps[JsonObject]:
 
 def single(state: YuniKornState, entry: QueueEntry) -> JsonObject:
     """Return one queue without those below it."""
-    return queue(state, entry, _accepted(state)) | {"partition": state.partition}
+    return queue(state, entry, _accepted_apps(state)) | {"partition": state.partition}
 
 
 def subtree(state: YuniKornState, entry: QueueEntry) -> Steps[JsonObject]:
     """Return one queue with all queues below it."""
-    waiting = _accepted(state)
+    waiting = _accepted_apps(state)
     yield
 
     def below(entry: QueueEntry) -> Steps[JsonObject]:
@@ -295,7 +295,7 @@ def _children(entry: QueueEntry) -> list[QueueEntry]:
     return [child for _, child in sorted(entry.children.items())]
 
 
-def _accepted(state: YuniKornState) -> dict[str, list[str]]:
+def _accepted_apps(state: YuniKornState) -> dict[str, list[str]]:
     """Return the Accepted applications that count as running, for each queue on their paths."""
     found: dict[str, list[str]] = {}
     for leaf in _leaves(state):
