@@ -1,6 +1,6 @@
 """Access: who sends a request, what their role allows, and the file of tokens.
 
-A token stands in the file as a digest, with its role, its user and the groups of the user. Neither
+The file has a digest of each token, with its role, its user and the groups of the user. Neither
 Starlette nor the scheduler is needed here, so ``muster token`` works without the extra of the
 service.
 """
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
 @final
 class Role(IntEnum):
-    """What somebody may do; each role may do what those below it may.
+    """The roles of access; each may do what the roles below it may.
 
     ``ANYONE`` needs no token, and is for health and metrics of the process only. ``REPLICA`` is
-    for a server that follows this one: it is sent all that is kept, which nobody else but an
-    administrator is.
+    for a server that follows this one: it gets the whole store, as only administrators do.
     """
 
     ANYONE = 0
@@ -70,18 +69,18 @@ class Principal:
 
 
 WHO: Final = "muster.who"
-"""Where the scope of a request has who sends it, once that is known."""
+"""The key of a request's scope for its principal, once that is known."""
 
 EVERYBODY: Final = Principal("", Role.ADMIN)
 """Everybody who reaches a service without tokens."""
 
 
 ANONYMOUS: Final = Principal("", Role.ANYONE)
-"""Whoever asks for what anyone may have; a token that they send is not looked at."""
+"""The sender of a request that needs no token; a token in it is ignored."""
 
 
 class Access(Protocol):
-    """Knows who sends a request."""
+    """Identifies the sender of a request."""
 
     @property
     def users(self) -> frozenset[str]:
@@ -97,11 +96,11 @@ class Access(Protocol):
         ...
 
     def holder(self, token: str, /) -> Principal | None:
-        """Return whose token this is, or None."""
+        """Return the principal of a token, or None."""
         ...
 
-    def still(self, who: Principal, /) -> bool:
-        """Return whether somebody who was known before still is, in the same role."""
+    def is_valid(self, who: Principal, /) -> bool:
+        """Return whether a principal still has a token for the same role."""
         ...
 
 
@@ -112,26 +111,26 @@ class OpenAccess:
 
     @property
     def users(self) -> frozenset[str]:
-        """Nobody: there are no tokens."""
+        """No users: there are no tokens."""
         return frozenset()
 
     def who(self, request: HTTPConnection, /) -> Principal:
-        """Return everybody."""
+        """Return :data:`EVERYBODY`."""
         return EVERYBODY
 
     def holder(self, token: str, /) -> Principal | None:
-        """Return everybody, whatever the token."""
+        """Return :data:`EVERYBODY`, whatever the token."""
         return EVERYBODY
 
-    def still(self, who: Principal, /) -> bool:
-        """Return True, as nobody ever loses access."""
+    def is_valid(self, who: Principal, /) -> bool:
+        """Return True: access is never lost."""
         return True
 
 
 K = TypeVar("K")
 
 ABSENT: Final = "-"
-"""Stands for no user, and for no groups."""
+"""The text for no user, and for no groups."""
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 """The largest file of tokens that is read."""
@@ -155,7 +154,7 @@ class Token:
     """A token, as the file has it.
 
     Attributes:
-        who: Whose token it is.
+        who: Its principal.
         digest: The SHA-256 of the token.
     """
 
@@ -180,7 +179,7 @@ class Tokens:
 
     # ACCESS-3
     def holder(self, token: bytes) -> Principal | None:
-        """Return whose token this is, in a time that says nothing about the others."""
+        """Return the principal of a token, in a time that reveals nothing about the others."""
         digest, found = sha256(token).digest(), None
         for one in self.tokens:
             if hmac.compare_digest(one.digest, digest):
@@ -283,7 +282,7 @@ def listed_groups(written: str) -> tuple[str, ...]:
 
 
 def principal_of(name: str, role: str, user: str | None, groups: tuple[str, ...]) -> Principal:
-    """Return who has a token.
+    """Return the principal of a token.
 
     Raises:
         ValueError: If something is wrong, or does not go together.
@@ -316,7 +315,7 @@ _ENTROPY_BYTES: Final = 32
 
 
 def mint(who: Principal) -> tuple[str, Token]:
-    """Return a new token, and what the file says about it."""
+    """Return a new token, and its entry for the file."""
     secret = _MARK + secrets.token_urlsafe(_ENTROPY_BYTES)
     return secret, Token(who, sha256(secret.encode()).digest())
 
@@ -354,7 +353,7 @@ def append(path: Path, token: Token) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Generator[None]:
-    """Keep others who add tokens to files of a folder waiting."""
+    """Lock a folder against other processes that add tokens to its files."""
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -25,7 +25,7 @@ _BEARER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
 
 @final
 class TokenAccess:
-    """Knows the tokens of a file, until it is read again.
+    """Access by the tokens of a file, which can be read again.
 
     Args:
         path: The file.
@@ -71,12 +71,12 @@ class TokenAccess:
 
     # PAGE-2
     def holder(self, token: str, /) -> Principal | None:
-        """Return whose token this is, or None if it is not in the file."""
+        """Return the principal of a token, or None if it is not in the file."""
         return self._tokens.holder(token.encode())
 
     # ACCESS-4
-    def still(self, who: Principal, /) -> bool:
-        """Return whether somebody has a token as before."""
+    def is_valid(self, who: Principal, /) -> bool:
+        """Return whether a principal still has its token."""
         return any(one.who == who for one in self._tokens.tokens)
 
 
@@ -97,11 +97,11 @@ _MOST: Final = 10_000
 @final
 @attrs.define(eq=False)
 class Session:
-    """A browser in which somebody has logged in.
+    """The session of a browser that has logged in.
 
     Attributes:
-        who: Who it is.
-        proof: What each form must send, which no other web site knows.
+        who: Its principal.
+        proof: The secret that each form must send; no other web site knows it.
         used_s: When it was used last, in seconds of trio's clock.
     """
 
@@ -131,7 +131,7 @@ class Sessions:
         if session is None:
             return None
         now_s = trio.current_time()
-        if now_s - session.used_s > _IDLE_S or not access.still(session.who):
+        if now_s - session.used_s > _IDLE_S or not access.is_valid(session.who):
             del self._by_key[key]
             return None
         session.used_s = now_s
@@ -139,7 +139,7 @@ class Sessions:
         return session
 
     def without(self, who: Principal) -> Session:
-        """Return what stands for a session where none is needed."""
+        """Return a session that is not kept, for a request that needs none."""
         session = self._open.get(who)
         if session is None:
             session = self._open[who] = Session(who)
@@ -148,11 +148,11 @@ class Sessions:
         return session
 
     def begin(self, who: Principal, response: Response, *, is_secure: bool) -> None:
-        """Begin a session, and tell the browser.
+        """Begin a session, and set its cookie.
 
         Args:
             who: Who has logged in.
-            response: The response that tells.
+            response: The response that gets the cookie.
             is_secure: Whether the browser may send the cookie by TLS only.
         """
         key = token_urlsafe(32)

@@ -1,6 +1,6 @@
 """The decision log as clients read it: the latest decisions in memory, all others from the store.
 
-Decisions are encoded once, in blocks, for everybody who gets them. A cursor goes through memory
+Decisions are encoded once, in blocks, for all readers. A cursor goes through memory
 and store as if they were one.
 """
 
@@ -36,7 +36,7 @@ class DecisionBlock:
     """Some decisions that follow one another. Once it was read, nothing is added to it.
 
     Args:
-        announced: The decisions, at least one; more may be added while nobody has read them.
+        announced: The decisions, at least one; more may be added until they are read.
         grown: Called with the bytes by which it grows.
 
     Attributes:
@@ -104,7 +104,7 @@ class DecisionBlock:
     def choose(
         self, after: int, until: int | None, wanted: Filter | None, most: int | None
     ) -> tuple[Sequence[int], int]:
-        """Return where those decisions are that somebody wants.
+        """Return the places of the decisions that a reader wants.
 
         Args:
             after: Only decisions after this number.
@@ -190,7 +190,7 @@ class DecisionTail:
     # Filled by the scheduler
 
     def begin(self, batch: int, last: int) -> None:
-        """Say where it begins, if nothing was heard since the start.
+        """Set where it begins, before the first batch.
 
         Args:
             batch: The number of the last batch.
@@ -200,7 +200,7 @@ class DecisionTail:
             self.batch, self.last = batch, last
 
     def observe(self, number: int, announced: Sequence[Announced]) -> Steps[None]:
-        """Hear of a batch, in steps.
+        """Add the decisions of a batch, in steps.
 
         Args:
             number: Its number.
@@ -231,7 +231,7 @@ class DecisionTail:
             self._bytes -= gone.size
 
     async def run(self) -> None:
-        """Wake whoever waits for news, at most once in :data:`PAUSE_S`."""
+        """Wake the waiting streams, at most once in :data:`PAUSE_S`."""
         while True:
             await self._fresh.wait()
             self._fresh = trio.Event()
@@ -239,7 +239,7 @@ class DecisionTail:
             await trio.sleep(PAUSE_S)
 
     def close(self) -> None:
-        """Say that no decision follows."""
+        """End it: no decision follows."""
         self.is_over = True
         self._wake()
 
@@ -273,8 +273,8 @@ _AT_ONCE: Final = 2_000
 
 
 @final
-class Gone(Exception):  # noqa: N818 - not an error of Muster: a client hears of it as a problem
-    """Decisions that are wanted are not kept any more.
+class DecisionsRemovedError(Exception):
+    """The requested decisions are not kept any more.
 
     Args:
         first: The number of the first decision that there is.
@@ -321,7 +321,7 @@ class StoredDecisions:
             A block in which the next one is; None if there is none up to that batch.
 
         Raises:
-            Gone: If some of them are not kept any more.
+            DecisionsRemovedError: If some of them are not kept any more.
             StoreError: If the store cannot be read.
         """
         while self._read and self._read[0].last <= seq:
@@ -341,21 +341,21 @@ class StoredDecisions:
 
     # In a thread
 
-    def _opened(self) -> StateReader:
+    def _open_reader(self) -> StateReader:
         if self._reader is None:
             self._reader = StateReader(self._directory)
         return self._reader
 
     def _first(self) -> int:
-        reader = self._opened()
+        reader = self._open_reader()
         reader.batch_before_seq(1)  # looks at the file, so that `meta` is what holds now
         return reader.meta.anchor.seq + 1
 
     def _blocks(self, seq: int, until_batch: int) -> list[DecisionBlock]:
-        reader = self._opened()
+        reader = self._open_reader()
         before = reader.batch_before_seq(seq + 1)
         if reader.meta.anchor.seq > seq:
-            raise Gone(reader.meta.anchor.seq + 1)
+            raise DecisionsRemovedError(reader.meta.anchor.seq + 1)
         found: list[DecisionBlock] = []
         try:
             for batch in reader.batches(before, until_batch, verify=False):
@@ -364,7 +364,7 @@ class StoredDecisions:
                     break
         except StoreError:
             if self._first() > seq + 1:  # They were removed since.
-                raise Gone(reader.meta.anchor.seq + 1) from None
+                raise DecisionsRemovedError(reader.meta.anchor.seq + 1) from None
             raise
         for block in found:
             _ = block.lines  # encoded here, not in the service's loop
@@ -379,7 +379,7 @@ def _after(batch: KeptBatch, seq: int) -> Iterator[DecisionBlock]:
 
 
 @final
-class Lagged(Exception):  # noqa: N818 - a client hears of it as an event of its stream
+class LaggingError(Exception):
     """A stream has read so slowly that what follows is not in memory any more."""
 
 
@@ -428,8 +428,8 @@ class Cursor:
         The caller sets :attr:`position` to what it has passed of it.
 
         Raises:
-            Gone: If the next decision is not kept any more.
-            Lagged: If it is not in memory any more, and this cursor lags.
+            DecisionsRemovedError: If the next decision is not kept any more.
+            LaggingError: If it is not in memory any more, and this cursor lags.
             StoreError: If the store cannot be read.
         """
         if self.is_at_end:
@@ -440,25 +440,25 @@ class Cursor:
             await trio.lowlevel.checkpoint()  # To encode a block takes a moment.
             return found
         if self._is_live and self._lags:
-            raise Lagged
+            raise LaggingError
         if self._history is None:
-            raise Gone(self._tail.first)
+            raise DecisionsRemovedError(self._tail.first)
         return await self._history.after(self.position, self._tail.batch)
 
 
 MOST_OF_SUBJECT: Final = 200
-"""How many decisions about one thing are held; the oldest go first."""
+"""How many decisions about one subject are cached; the oldest go first."""
 
 _SUBJECTS: Final = 64
-"""About how many things findings are held; those that nobody has asked about for longest go."""
+"""For how many subjects decisions are cached; the least recently used go first."""
 
 Test = Callable[[Announced], bool]
-"""Tells whether a decision is about the thing."""
+"""Returns whether a decision is about the subject."""
 
 
 @final
 class _SubjectEntry:
-    """What was found about one thing."""
+    """The cached decisions about one subject."""
 
     def __init__(self, position: int) -> None:
         self.first = position + 1
@@ -469,23 +469,23 @@ class _SubjectEntry:
 # PAGE-44
 @final
 class SubjectDecisions:
-    """What was found in memory about the things that somebody looks at.
+    """A cache of the decisions in memory about the subjects of open pages.
 
-    An open page asks again and again: only what was announced since is looked through then.
+    An open page repeats its request, and then only the decisions since the last one are searched.
     """
 
     def __init__(self) -> None:
         self._by_subject: OrderedDict[tuple[str, ...], _SubjectEntry] = OrderedDict()
 
     async def about(
-        self, tail: DecisionTail, subject: tuple[str, ...], is_meant: Test
+        self, tail: DecisionTail, subject: tuple[str, ...], matches: Test
     ) -> tuple[list[Announced], int]:
-        """Return the latest decisions in memory about a thing, and where they begin.
+        """Return the latest decisions in memory about a subject, and where they begin.
 
         Args:
             tail: The latest decisions.
-            subject: The thing; what it is comes first.
-            is_meant: Tells whether a decision is about it.
+            subject: The subject; its kind comes first.
+            matches: Returns whether a decision is about it.
 
         Returns:
             The decisions, oldest first, :data:`MOST_OF_SUBJECT` at most; and the number of the first decision
@@ -499,7 +499,7 @@ class SubjectDecisions:
         self._by_subject.move_to_end(subject)
         while (block := tail.after(finding.position)) is not None:
             begin = finding.position + 1 - block.first
-            finding.found.extend(filter(is_meant, block.announced[begin:]))
+            finding.found.extend(filter(matches, block.announced[begin:]))
             finding.position = block.last
             await trio.lowlevel.checkpoint()
         found = list(finding.found)

@@ -17,13 +17,13 @@ ALIVE_S: Final = 5.0
 
 @final
 class Health:
-    """What the heartbeat and the parts of the service have noticed.
+    """The health of the service, as its heartbeat and its parts note it.
 
     Attributes:
         batch: The number of the last batch that the heartbeat has seen.
         is_open: Whether recovery is over, and followers are answered.
         is_ready: Whether requests are answered: recovery is over, and no follower is waited for.
-        is_ending: Whether the service was told to end.
+        is_ending: Whether the service ends.
         backend: What runs commands, or None.
 
     Args:
@@ -46,10 +46,10 @@ class Health:
         self._problems: dict[str, Sequence[str]] = {}
 
     def note_probe(self) -> None:
-        """Note that the scheduler is asked for a sign of life."""
+        """Note that a heartbeat was sent to the scheduler."""
         self._asked_at = trio.current_time()
 
-    def answered(self, batch: int) -> None:
+    def note_answer(self, batch: int) -> None:
         """Note that the scheduler has answered.
 
         Args:
@@ -58,7 +58,7 @@ class Health:
         self._asked_at = None
         self.batch = batch
 
-    def failed(self, why: str) -> None:
+    def note_failure(self, why: str) -> None:
         """Note that the scheduler has ended by an error."""
         self._failure = why
 
@@ -103,9 +103,9 @@ class Health:
             "problems": dict(self._problems),
             "run": self._runs,
         }
-        told = None if self.backend is None else self.backend.health()
-        if told is not None:
-            answer[self._runs] = told
+        backend_health = None if self.backend is None else self.backend.health()
+        if backend_health is not None:
+            answer[self._runs] = backend_health
         if self.leadership.term:
             answer["replica"] = dict(self.leadership.health())
         if trouble is not None:
@@ -138,7 +138,7 @@ class Health:
         if trouble is not None:
             return 503, {"ready": False, "batch": self.batch, "detail": trouble}
         answer: dict[str, object] = {"ready": True, "batch": self.batch}
-        told = {} if self.backend is None else self.backend.health() or {}
-        if told.get("connected") is False:
-            answer[self._runs] = told
+        backend_health = {} if self.backend is None else self.backend.health() or {}
+        if backend_health.get("connected") is False:
+            answer[self._runs] = backend_health
         return 200, answer

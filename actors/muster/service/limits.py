@@ -24,7 +24,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 
 @final
-class Requests:
+class RequestCounts:
     """Counts requests.
 
     Attributes:
@@ -58,7 +58,7 @@ RETRY_AFTER_S: Final = 1
 
 
 def too_much(limit: str, most: float, status: int, detail: str) -> Problem:
-    """Return the refusal of what is beyond a limit; whoever answers it counts it.
+    """Return the refusal of what is beyond a limit; the caller that answers it counts it.
 
     Args:
         limit: The name of the limit, one of :data:`NAMES`.
@@ -79,7 +79,7 @@ def too_long(limits: Limits) -> Problem:
 
 # ACCESS-10
 @final
-class Refusals:
+class RefusalCounts:
     """Counts what was refused, by limit.
 
     Attributes:
@@ -129,14 +129,14 @@ class Slots:
         self.in_use = 0
 
     def take(self) -> None:
-        """Take a place; whoever takes one has to :meth:`leave` it.
+        """Take a place; the caller has to :meth:`leave` it.
 
         Raises:
             Problem: 503 if none is free.
         """
         if self.in_use >= self.most:
-            told = f"there are {self.in_use} {self.limit} already: come again later"
-            raise too_much(self.limit, self.most, 503, told)
+            message = f"there are {self.in_use} {self.limit} already: come again later"
+            raise too_much(self.limit, self.most, 503, message)
         self.in_use += 1
 
     def leave(self) -> None:
@@ -168,20 +168,20 @@ class Usage:
     """
 
     limits: Limits
-    refusals: Refusals
+    refusals: RefusalCounts
     connections: Slots
     streams: Slots
     calls: Slots
-    requests: Requests
+    requests: RequestCounts
 
     @classmethod
     def of(cls, limits: Limits) -> Usage:
         """Return the usage of a service that begins."""
         return cls(
             limits,
-            Refusals(),
+            RefusalCounts(),
             Slots("connections", limits.connections),
             Slots("streams", limits.streams),
             Slots("calls", limits.calls),
-            Requests(),
+            RequestCounts(),
         )

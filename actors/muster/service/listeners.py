@@ -1,4 +1,4 @@
-"""The listeners of the service: all that learns of every batch, as one observer."""
+"""The listeners of the service, as one observer of batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class BatchListeners:
-    """Hears of every batch, and tells the others; the ledger and the leases are kept.
+    """Passes every batch on to all listeners; the ledger and the leases are saved in checkpoints.
 
     Attributes:
         ledger: What was let in and decided, as far as lists need it.
@@ -46,7 +46,7 @@ class BatchListeners:
         announced: Sequence[Announced],
         /,
     ) -> Steps[None]:
-        """Hear of a batch. The lists know of a decision before a stream has it."""
+        """Pass on a batch. The lists have a decision before a stream has it."""
         yield from self.ledger.observe(number, at_us, first, events, announced)
         yield from self.counting.observe(at_us, announced)
         self.ask_index.observe(events)

@@ -1,6 +1,6 @@
 """The log of the service on standard error, as text or JSON.
 
-A thread writes it, so that no request waits for whoever reads it.
+A thread writes it, so that no request waits for its reader.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class TextLines(logging.Formatter):
     @override
     def format(self, record: logging.LogRecord) -> str:
         fields = _fields(record)
-        said = _request(fields) if "method" in fields else record.getMessage()
-        line = f"{_instant(record)} {record.levelname.lower()} {escaped(said)}"
+        message = _request(fields) if "method" in fields else record.getMessage()
+        line = f"{_instant(record)} {record.levelname.lower()} {escaped(message)}"
         if record.exc_info:
             trace = self.formatException(record.exc_info).split("\n")
             line += "".join(f"\n    {escaped(one)}" for one in trace)
@@ -159,16 +159,16 @@ class LogWriter(logging.Handler):
                 self._lost = 0
                 is_ending = self._is_ending
             if lost:
-                some.append(_told(lost))
+                some.append(_lost_lines_record(lost))
             try:
                 self._stream.write("".join(f"{self.format(one)}\n" for one in some))
                 self._stream.flush()
             except (OSError, ValueError):
-                return  # Nobody reads the log any more; the service goes on.
+                return  # The log has no reader any more; the service goes on.
             if is_ending and not self._waiting:
                 return
 
 
-def _told(lost: int) -> logging.LogRecord:
-    told = "%d lines of the log are lost, as nobody took them"
-    return logging.LogRecord(_OURS, logging.WARNING, "", 0, told, (lost,), None)
+def _lost_lines_record(lost: int) -> logging.LogRecord:
+    message = "%d lines of the log are lost, as nobody took them"
+    return logging.LogRecord(_OURS, logging.WARNING, "", 0, message, (lost,), None)

@@ -1,4 +1,4 @@
-"""What a service is started with, and what a backend is: its options, and what is asked of it."""
+"""The options of a service, and the interface of a backend, with its options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LogForm: TypeAlias = Literal["text", "json"]
 """The form of the lines of the log."""
 
 LISTEN: Final = "127.0.0.1:9080"
-"""Where a service listens that nobody can use to run commands as its user."""
+"""The default address of a service that runs no commands as its user."""
 
 
 GRACE_S: Final = 10.0
@@ -119,7 +119,7 @@ def option(
 
 
 IsOver: TypeAlias = Callable[[], Awaitable[bool]]
-"""Tells whether a command has ended."""
+"""Returns whether a command has ended."""
 
 
 @final
@@ -130,7 +130,7 @@ class StartOutput:
     Attributes:
         file: The file that has it.
         number: Which start of an ask of this name it is, from 1.
-        is_over: Tells whether the command has ended.
+        is_over: Returns whether the command has ended.
         others: The numbers of other starts, the latest first, each with whether it is of an
             earlier ask of this name.
         is_earlier: Whether it is of an earlier ask of this name.
@@ -148,26 +148,32 @@ class NoOutputError(Exception):
     """There is no output of a command.
 
     Attributes:
-        told: Why not.
+        reason: Why there is none.
         fields: Further fields of the answer.
     """
 
-    def __init__(self, told: str, **fields: object) -> None:
-        super().__init__(told)
-        self.told: Final = told
+    def __init__(self, reason: str, **fields: object) -> None:
+        super().__init__(reason)
+        self.reason: Final = reason
         self.fields: Final = fields
 
 
 class Term(Protocol):
-    """The term of this server, which its orders have; who hears of a higher one is over."""
+    """The term of this server, which its orders have; a higher one ends its lead."""
 
     @property
     def term(self) -> int:
         """The number; 0 without a state directory."""
         ...
 
-    def hear(self, term: int, url: str, whom: str) -> bool:
-        """Hear of another one, at an address that may be empty, from somebody in words."""
+    def observe_term(self, term: int, url: str, whom: str) -> bool:
+        """Take note of another term.
+
+        Args:
+            term: The term.
+            url: The address of its server; empty if unknown.
+            whom: The source of the term, in words.
+        """
         ...
 
 
@@ -189,7 +195,7 @@ class BackendHost(Protocol):
         """The term of this server."""
         ...
 
-    async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+    async def inspect(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches."""
         ...
 
@@ -228,10 +234,10 @@ class Backend(Protocol):
         ...
 
     def health(self) -> Mapping[str, object] | None:
-        """Return what ``/healthz`` tells of it, by its name; None if it is always well."""
+        """Return its part of ``/healthz``; None if it is always well."""
         ...
 
-    def followed(self) -> tuple[str, Configuration] | None:
+    def followed_configuration(self) -> tuple[str, Configuration] | None:
         """Return what ``--config`` names, and the configuration there, if this follows it; or None."""
         ...
 
@@ -257,8 +263,8 @@ class Backend(Protocol):
             name: Its name.
 
         Returns:
-            Codes (:class:`PodCode`) and sentences; None if there is no such pod, or nobody knows:
-            only what follows a cluster of Kubernetes knows pods.
+            Codes (:class:`PodCode`) and sentences; None if there is no such pod, or that is
+            unknown: only what follows a cluster of Kubernetes knows pods.
         """
         ...
 
@@ -306,7 +312,7 @@ class BackendOptions(ABC):
         run: Its name: the value of ``--run``.
         place: Where commands run, in words.
         metrics: Its metrics.
-        health: The JSON schema of what ``/healthz`` tells of it; None if it tells nothing.
+        health: The JSON schema of its part of ``/healthz``; None without one.
         runs_as_service: Whether commands run as the user of the service.
         takes_accounts: Whether they can run as other users, by ``--run-as``.
         runs_commands: Whether it runs the commands of asks; else it does other work for them.
@@ -329,7 +335,7 @@ class BackendOptions(ABC):
 
     # LOCAL-20, LOCAL-21
     def open_problems(self, options: ServeOptions) -> Iterator[str]:
-        """Yield what keeps a service from running commands of whoever reaches it."""
+        """Yield what keeps a service from running commands of everybody who reaches it."""
         if os.name != "nt" and os.geteuid() == 0:
             yield (
                 f"--run {self.run} as root needs --tokens: without them whoever reaches the "
@@ -389,22 +395,23 @@ class ServeOptions:
         yunikorn_ui: The folder with YuniKorn's web UI, or None.
         cluster: The name of the cluster that YuniKorn's end points say.
         cors: Whether YuniKorn's end points allow other web sites to read them.
-        tokens: The file of the tokens; None if nobody needs one.
+        tokens: The file of the tokens; None if none is needed.
         hosts: Names under which the service is reached, besides addresses that it listens on.
         tls_cert: The file of the certificate, or None.
         tls_key: The file of its key, or None.
-        backend: What runs the commands of asks, and how; None for whoever reads the decisions.
+        backend: What runs the commands of asks, and how; None if other programs run them, by the
+            decisions.
         unused: How other backends would, as far as that was said.
         run_as: The user as whom commands run, for one user or (key ``*``) for all.
         trust_submitters: Whether commands of submitters may run as the user of the service.
         trust_local: Whether every user of this machine may run commands as the user of the
-            service: it runs them, listens on loopback, and nobody needs a token.
+            service: it runs them, listens on loopback, and needs no tokens.
         log: The form of the lines of the log.
         watch: Whether the configuration is read again when its file has changed.
         limits: How much it takes.
         follow: The address of the leader; None to lead.
         token_file: The file with the token for the leader, or None.
-        sync: What to do when no follower acknowledges; None to wait for nobody.
+        sync: What to do when no follower acknowledges; None not to wait for followers.
         sync_timeout_s: How long an acknowledgement is waited for, in seconds.
         lease: The lease that only who leads holds: ``file:PATH`` or ``kubernetes:NAMESPACE/NAME``.
     """
@@ -445,7 +452,7 @@ class ServeOptions:
 
     @property
     def is_open(self) -> bool:
-        """Whether whoever reaches the service may run commands as its user."""
+        """Whether everybody who reaches the service may run commands as its user."""
         backend = self.backend
         return backend is not None and backend.runs_as_service and self.tokens is None
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _AT_LAST_S: Final = 9.5
-"""When the process ends by all means after it was told to, in seconds."""
+"""When the process ends by all means after the first signal, in seconds."""
 
 _BY_SIGNAL: Final = 128
 """What is added to the number of a signal for the exit status of a process that it has ended."""
@@ -74,7 +74,7 @@ class Signals:
             signal.signal(number, before)
 
     def start(self) -> None:
-        """Tell the tasks of this run of trio from now on."""
+        """Notify the tasks of this run of trio from now on."""
         self._token = trio.lowlevel.current_trio_token()
         if self._is_ending:
             self.ends.set()
@@ -91,9 +91,9 @@ class Signals:
 
     def _reread(self, _number: int, _frame: FrameType | None) -> None:
         if self._token is not None:
-            self._token.run_sync_soon(self._want)
+            self._token.run_sync_soon(self._request_reread)
 
-    def _want(self) -> None:
+    def _request_reread(self) -> None:
         try:
             self._rereads.send_nowait(None)
         except trio.WouldBlock:
@@ -141,7 +141,7 @@ _EVERY_S: Final = 1.0
 
 # ACCESS-17
 async def run_heartbeat(service: Service) -> None:
-    """Ask the scheduler for a sign of life each second, and note when it comes.
+    """Send a heartbeat to the scheduler each second, and note its answer.
 
     Between two batches garbage is collected.
     """
@@ -149,7 +149,7 @@ async def run_heartbeat(service: Service) -> None:
         while True:
             service.health.note_probe()
             await service.scheduler.settle()
-            service.health.answered(service.ledger.batch)
+            service.health.note_answer(service.ledger.batch)
             collect_new()
             await trio.sleep(_EVERY_S)
 
@@ -157,7 +157,7 @@ async def run_heartbeat(service: Service) -> None:
 _LOG: Final = logging.getLogger("muster.service")
 
 LOOK_EVERY_S: Final = 0.5
-"""How often it is looked whether a file has changed, in seconds."""
+"""How often files are checked for changes, in seconds."""
 
 Mark: TypeAlias = tuple[int, int, int] | None
 """What changes with a file: its number, its size, and when it was written; None without one."""
@@ -223,13 +223,13 @@ class Reloader:
         return {what: readers[what] for what in self._files()}
 
     async def read(self, what: str) -> None:
-        """Read a file again; if it is refused, what was there before stays.
+        """Read a file again; if it is refused, the content before stays in force.
 
         Args:
             what: ``configuration``, ``tokens`` or ``certificate``.
         """
         try:
-            told = await self._readers()[what]()
+            outcome = await self._readers()[what]()
         except ClosedSchedulerError:
             return  # The service ends.
         except (MusterError, OSError) as error:
@@ -241,7 +241,7 @@ class Reloader:
                 )
             return
         self.service.health.note_problems(what, ())
-        _LOG.info("%s: read again: %s", what, told, extra=_CHANGE)
+        _LOG.info("%s: read again: %s", what, outcome, extra=_CHANGE)
 
     async def _read_configuration(self) -> str:
         options = self.service.options
@@ -255,19 +255,19 @@ class Reloader:
             return read_configuration(path, partition=options.partition)
 
         configuration = await trio.to_thread.run_sync(read)
-        before = await self.service.look(configuration_of)
+        before = await self.service.inspect(configuration_of)
         file, applied_us = self.service.config_file, self.service.configured_us()
 
         def compare() -> tuple[bool, str]:
             return file.log_replacement(before, configuration, applied_us)
 
         # ACCESS-40
-        comes_in, told = await trio.to_thread.run_sync(compare)
-        if comes_in:
+        file_replaces, outcome = await trio.to_thread.run_sync(compare)
+        if file_replaces:
             await self.service.client.enter(Configure(configuration))
-        if comes_in or configuration == before:
+        if file_replaces or configuration == before:
             await trio.to_thread.run_sync(file.note, configuration)
-        return told
+        return outcome
 
     async def _read_tokens(self) -> str:
         access, path = self.access, self.service.options.tokens

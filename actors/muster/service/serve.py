@@ -111,21 +111,21 @@ def make_app(service: Callable[[], Service]) -> Starlette:
             *yunikorn_routes(service),
             *page_routes(service),
         ],
-        exception_handlers={HTTPException: _refused},
+        exception_handlers={HTTPException: _unknown_path},
     )
     app.router.redirect_slashes = False
     return app
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _unknown_path(request: Request, error: Exception) -> Response:
     """Return the response for a path or a method that is unknown."""
     assert isinstance(error, HTTPException), f"{error!r} is handled here"
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
-        told = f"{request.method} is no method here; there are: {allowed}"
+        message = f"{request.method} is no method here; there are: {allowed}"
     else:
-        told = f"there is nothing at {request.scope['path'][:200]!r}"
-    return Problem(error.status_code, told, headers=error.headers).response()
+        message = f"there is nothing at {request.scope['path'][:200]!r}"
+    return Problem(error.status_code, message, headers=error.headers).response()
 
 
 _LOG: Final = logging.getLogger("muster.service")
@@ -137,7 +137,7 @@ END_S: Final = 8.5
 """When the end goes on without a checkpoint, in seconds after it began."""
 
 _FAILED_S: Final = 2.0
-"""How long it is told that the scheduler has failed, in seconds."""
+"""How long requests under way may take after the scheduler has failed, in seconds."""
 
 _CHANGE: Final = {"fields": {"what": "change"}}
 
@@ -151,7 +151,7 @@ async def serve(
     listening: Callable[[Sequence[str]], None],
     rereads: trio.MemoryReceiveChannel[None] | None = None,
 ) -> None:
-    """Run the service until it is told to end.
+    """Run the service until it is to end.
 
     Args:
         options: What it is started with.
@@ -177,8 +177,8 @@ async def serve(
         # REST-25
         is_own = [any(one.address is address for address in own) for one in bound]
         fronts = [
-            (one, running.door if own_door else running.site)
-            for one, own_door in zip(bound, is_own, strict=True)
+            (one, running.gate if own_gate else running.site)
+            for one, own_gate in zip(bound, is_own, strict=True)
         ]
         await nursery.start(running.server.run, fronts, tls)
         running.urls = [one.url(scheme) for one in bound]
@@ -186,7 +186,7 @@ async def serve(
         try:
             await running.run()
         except Exception as error:  # noqa: BLE001 - raised below, and not in a group
-            failure = _alone(error)
+            failure = _ungrouped(error)
             if isinstance(failure, (StoreError, BrokenSchedulerError)):
                 await running.fail(failure)
         await running.server.drain(0)
@@ -226,9 +226,9 @@ class _ServiceRun:
         self.leases = Leases()
         self.sessions = Sessions()
         self.server = Server(self.usage)
-        hosts = Hosts([*options.hosts, *_names(options)])
-        self.door = self._door(with_fixed_paths(make_app(self._service_now)), hosts)
-        self.site = self._door(make_site(self._service_now, options.yunikorn_ui), hosts)
+        hosts = Hosts([*options.hosts, *_listen_hosts(options)])
+        self.gate = self._gate(with_fixed_paths(make_app(self._service_now)), hosts)
+        self.site = self._gate(make_site(self._service_now, options.yunikorn_ui), hosts)
         self._ends = ends
         self._rereads = rereads
         self._service: Service | None = None
@@ -240,10 +240,10 @@ class _ServiceRun:
 
     def _end_without(self, access: Access) -> int:
         """End the answers under way to those who have no token any more; return how many."""
-        return self.door.end_without(access) + self.site.end_without(access)
+        return self.gate.end_without(access) + self.site.end_without(access)
 
-    def _door(self, app: ASGIApp, hosts: Hosts) -> RequestGate:
-        """Return the door before an application."""
+    def _gate(self, app: ASGIApp, hosts: Hosts) -> RequestGate:
+        """Return the gate before an application."""
         allows = may_come_from_anywhere if self.options.cors else allow_no_origin
         return RequestGate(
             app,
@@ -271,8 +271,10 @@ class _ServiceRun:
                 await self._run_scheduler()
             nursery.cancel_scope.cancel()
         if closing.cancelled_caught and self._service is not None:
-            told = "no checkpoint was taken in time: the next start lets in again what came since"
-            _LOG.warning(told)
+            message = (
+                "no checkpoint was taken in time: the next start lets in again what came since"
+            )
+            _LOG.warning(message)
 
     # ACCESS-15
     async def _end(self, closing: trio.CancelScope) -> None:
@@ -334,7 +336,7 @@ class _ServiceRun:
                     ledger, metrics.counting, self.broadcast.tail, self.leases, self.ask_index
                 ),
                 meter=metrics.meter,
-                comes_in=partial(self._comes_in, ledger),
+                comes_in=partial(self._file_replaces_kept, ledger),
                 mirror=self.followers,
                 follows=follows,
             ) as parts,
@@ -387,14 +389,14 @@ class _ServiceRun:
             self._election.note_term(self.leadership.term)
 
     # ACCESS-40
-    def _comes_in(self, ledger: Ledger, kept: Configuration, origin_us: int) -> bool:
+    def _file_replaces_kept(self, ledger: Ledger, kept: Configuration, origin_us: int) -> bool:
         """Return whether the file comes in at the start, where another one was kept."""
         assert self._config is not None, "nothing is compared without a file"
         at_us = ledger.book.configured_us
         applied_us = None if at_us is None else origin_us + at_us
-        comes_in, told = self._config_file.log_replacement(kept, self._config, applied_us)
-        _LOG.info("configuration: %s: %s", self.options.config, told, extra=_CHANGE)
-        return comes_in
+        file_replaces, outcome = self._config_file.log_replacement(kept, self._config, applied_us)
+        _LOG.info("configuration: %s: %s", self.options.config, outcome, extra=_CHANGE)
+        return file_replaces
 
     def _service_of(
         self,
@@ -429,15 +431,15 @@ class _ServiceRun:
 
     async def _work(self, service: Service, late: LateBackend | None) -> None:
         """Answer requests until the service is to end, and those under way after that."""
-        if self._config is not None and self._config == await service.look(configuration_of):
+        if self._config is not None and self._config == await service.inspect(configuration_of):
             await trio.to_thread.run_sync(service.config_file.note, self._config)
         keep_loaded()
-        self.health.answered(service.ledger.batch)
+        self.health.note_answer(service.ledger.batch)
         self.health.is_open = True
         following = self._following
         if following is None:
             self.followers.begin(service.ledger.batch)
-            await self.followers.first(self._ends)
+            await self.followers.wait_for_first(self._ends)
         self.health.is_ready = True
         _LOG.info("ready, at batch %d", service.ledger.batch, extra=_CHANGE)
         reloader = Reloader(service, self.access, self.certificate, self._end_without)
@@ -450,7 +452,7 @@ class _ServiceRun:
                 nursery.start_soon(self._follow, service, following, late)
             nursery.start_soon(
                 service.metrics.run,
-                service.look,
+                service.inspect,
                 service.scheduler.statistics,
                 self._waiting,
                 service.now_us,
@@ -483,8 +485,8 @@ class _ServiceRun:
 
     # ACCESS-21
     async def fail(self, error: Exception) -> None:
-        """Tell whoever waits that the scheduler has ended by an error."""
-        self.health.failed(str(error))
+        """Report that the scheduler has failed, and answer the requests under way."""
+        self.health.note_failure(str(error))
         self.health.is_ready = False
         self.health.is_ending = True
         self.broadcast.tail.close()
@@ -500,12 +502,12 @@ def _binder_of(
     return LateBackend.of(backend) if is_late else backend.opened()
 
 
-def _alone(error: Exception) -> Exception:
+def _ungrouped(error: Exception) -> Exception:
     """Return an exception without the groups that nurseries have put it into."""
     if not isinstance(error, ExceptionGroup):
         return error
     group = cast("ExceptionGroup[Exception]", error)
-    found = {(type(one), str(one)): one for one in map(_alone, group.exceptions)}
+    found = {(type(one), str(one)): one for one in map(_ungrouped, group.exceptions)}
     return next(iter(found.values())) if len(found) == 1 else group
 
 
@@ -516,7 +518,7 @@ def _public(url: str, hosts: Sequence[str]) -> str:
     return f"{scheme}://{hosts[0]}:{port}" if hosts and host.strip("[]") in _ANY else url
 
 
-def _names(options: ServeOptions) -> list[str]:
+def _listen_hosts(options: ServeOptions) -> list[str]:
     """Return the hosts of the addresses that are listened on."""
     other = options.yunikorn_listen
     listen = [*options.listens(), *([] if other is None else [other])]

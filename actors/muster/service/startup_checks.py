@@ -1,6 +1,6 @@
 """Checks before the start: options that exclude each other, and files that cannot be read.
 
-Whatever keeps the service from starting is found before anybody can connect.
+What keeps the service from starting is found before clients can connect.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def _about_access(options: ServeOptions) -> Iterator[str]:
         if host is None or host[1] or not host[0]:
             yield f"--host: {name!r}: must be a name or an IP address, without a port"
     listen = (*options.listens(), options.yunikorn_listen)
-    seen = set[str]()
+    known = set[str]()
     for written in listen:
         if written is not None:
-            if written in seen and not written.endswith(":0"):
+            if written in known and not written.endswith(":0"):
                 yield f"--listen: {written} is there twice"
-            seen.add(written)
+            known.add(written)
             yield from _about_address(written, options)
 
 

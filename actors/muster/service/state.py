@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @final
 @attrs.frozen(eq=False)
 class Intake:
-    """What the service remembers of what came in.
+    """The idempotency keys, dry-run slots and leases of the service.
 
     Attributes:
         repeats: The requests that may be repeated.
@@ -94,7 +94,7 @@ class Service:
         intake: What it remembers of what came in.
         started_us: When the service started, in microseconds since 1970 in UTC.
         sessions: Who has logged in to the page.
-        findings: What the page has found in the latest decisions.
+        findings: The cache of decisions about the subjects of open pages.
         config_file: The file of ``--config``, and what it said last.
         past: The past states that were looked at last.
         leadership: Whether it leads or follows.
@@ -124,7 +124,7 @@ class Service:
     election: Election | None
     findings: SubjectDecisions = attrs.field(factory=SubjectDecisions)
 
-    async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+    async def inspect(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches; everything before is announced.
 
         Args:
@@ -157,7 +157,7 @@ class Service:
     # ACCESS-41
     def config_origin(self, configuration: Configuration) -> ConfigOrigin:
         """Return where the configuration in force is from."""
-        followed = None if self.backend is None else self.backend.followed()
+        followed = None if self.backend is None else self.backend.followed_configuration()
         return self.config_file.origin_of(configuration, self.configured_us(), followed)
 
     def configured_us(self) -> int | None:

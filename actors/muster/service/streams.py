@@ -1,6 +1,6 @@
 """Streams: responses that go on for long, above all decisions as server-sent events.
 
-Open streams are counted, given up when nobody reads, and ended when their client leaves.
+Open streams are counted, given up when they are not read, and ended when their client leaves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ import trio
 from starlette.responses import Response
 from typing_extensions import override
 
-from muster.service.decision_log import Cursor, DecisionTail, Gone, Lagged, StoredDecisions
+from muster.service.decision_log import (
+    Cursor,
+    DecisionsRemovedError,
+    DecisionTail,
+    LaggingError,
+    StoredDecisions,
+)
 from muster.service.limits import Slots
 from muster.service.payloads import Problem
 
@@ -37,7 +43,7 @@ class Broadcast:
     Args:
         directory: The state directory, or None without one.
         slots: The limit on how many streams there are.
-        patience_s: How long a stream may send nothing because nobody reads, in seconds.
+        patience_s: How long a stream may wait for its reader, in seconds.
 
     Attributes:
         tail: The latest decisions.
@@ -106,12 +112,12 @@ class Broadcast:
             StoreError: If the store cannot be read.
         """
         if after > self.tail.last:
-            told = f"decision {after} is not announced yet: the last one is {self.tail.last}"
-            raise Problem(409, f"after: {told}", last=self.tail.last)
+            message = f"decision {after} is not announced yet: the last one is {self.tail.last}"
+            raise Problem(409, f"after: {message}", last=self.tail.last)
         if after + 1 < self.tail.first:
             first = await self.first()
             if after + 1 < first:
-                raise gone_problem(Gone(first))
+                raise removed_problem(DecisionsRemovedError(first))
 
     # STREAM-7
     def check_room(self) -> None:
@@ -124,7 +130,7 @@ class Broadcast:
             pass
 
     @contextmanager
-    def one_more(self) -> Generator[None]:
+    def counted(self) -> Generator[None]:
         """Count a stream for the time of a block.
 
         Raises:
@@ -135,7 +141,7 @@ class Broadcast:
             yield
 
 
-def gone_problem(error: Gone) -> Problem:
+def removed_problem(error: DecisionsRemovedError) -> Problem:
     """Return the problem of decisions that are not kept any more."""
     return Problem(410, f"after: {error}", first=error.first)
 
@@ -152,7 +158,7 @@ class _StalledError(Exception):
 
 
 class LongResponse(Response):
-    """A response whose length nobody knows when it begins.
+    """A response whose length is unknown when it begins.
 
     Args:
         broadcast: Counts such responses, and says how long one may wait for its reader.
@@ -191,7 +197,7 @@ class LongResponse(Response):
             await send(start)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
-        with self._broadcast.one_more(), self._held:
+        with self._broadcast.counted(), self._held:
             await send(start)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_until_left, receive, nursery.cancel_scope)
@@ -209,7 +215,7 @@ class LongResponse(Response):
     # STREAM-6
     @final
     async def _push(self, send: Send, part: bytes) -> None:
-        """Send a part; the response ends if nobody reads it in time."""
+        """Send a part; the response ends if it is not read in time."""
         with trio.move_on_after(self._broadcast.patience_s) as pushing:
             await send({"type": "http.response.body", "body": part, "more_body": True})
         if pushing.cancelled_caught:
@@ -263,20 +269,20 @@ class EventStream(LongResponse):
         self._until = until
         self._left = limit
         #: The number that the client knows to be the last one it has got or need not get.
-        self._told = after
+        self._known_seq = after
 
     # STREAM-3, STREAM-5
     @override
     async def _follow(self, send: Send) -> bytes:
-        """Send decisions until there is a reason to end; return what tells the client of it."""
+        """Send decisions until there is a reason to end; return the last part, which names it."""
         await self._push(send, _RETRY)
         while not self._is_complete():
             try:
                 part = await self._gather()
-            except Lagged:
+            except LaggingError:
                 self._broadcast.lagged += 1
                 return self._farewell("lagged", self._tail.first)
-            except Gone as error:
+            except DecisionsRemovedError as error:
                 return self._farewell("gone", error.first)
             if part:
                 await self._push(send, part)
@@ -303,12 +309,12 @@ class EventStream(LongResponse):
             self._cursor.position = position
             if places:
                 events = block.events_at(places)
-                self._told = block.first + places[-1]
+                self._known_seq = block.first + places[-1]
                 if self._left is not None:
                     self._left -= len(places)
                 parts.append(events)
                 size += len(events)
-            elif position - self._told >= _SKIP:
+            elif position - self._known_seq >= _SKIP:
                 parts.append(self._advance())
                 break
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -322,11 +328,11 @@ class EventStream(LongResponse):
             await self._push(send, self._advance() or b":\n\n")
 
     def _advance(self) -> bytes:
-        """Return what tells the client how far it is, if it does not know it."""
-        if self._cursor.position <= self._told:
+        """Return an event with the position, if the client does not know it."""
+        if self._cursor.position <= self._known_seq:
             return b""
-        self._told = self._cursor.position
-        return b"id: %d\n\n" % self._told
+        self._known_seq = self._cursor.position
+        return b"id: %d\n\n" % self._known_seq
 
     def _farewell(self, event: str, first: int) -> bytes:
         data = json.dumps({"after": self._cursor.position, "first": first})

@@ -309,7 +309,7 @@ ASK: dict[str, Raw] = {"op": "add_ask", "app": "a", "ask": "b"}
 @example({**ASK, "resources": {}, "priority": 1})
 def test_it_makes_what_the_parser_makes(written: dict[str, Raw]) -> None:
     # INPUT-3
-    made = PLAIN.made(written)
+    made = PLAIN.convert(written)
 
     (item,) = parse([RawEvent(0, None, written)])
     assert made is None or made == item.content
@@ -326,4 +326,4 @@ def test_plain_events_take_the_shortcut() -> None:
         {"op": "release", "app": "a", "ask": "b"},
         {"op": "remove_ask", "app": "a", "ask": "b"},
     ):
-        assert PlainEvents().made(written) is not None
+        assert PlainEvents().convert(written) is not None

@@ -488,7 +488,7 @@ def test_what_ended_long_ago_is_removed(tmp_path: Path) -> None:
     for ask, ended_us in (("old", 10), ("new", 30), ("runs", None)):
         made = logs.begin("a", ask)
         about = {"started_us": 1} if ended_us is None else {"started_us": 1, "ended_us": ended_us}
-        made.told.write_text(json.dumps(about))
+        made.report.write_text(json.dumps(about))
     logs.begin("b", "starts")
 
     logs.prune(20)

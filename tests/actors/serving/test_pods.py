@@ -418,7 +418,7 @@ class Cluster:
     def measures(self) -> Mapping[str, float]:
         return {}
 
-    def followed(self) -> None:
+    def followed_configuration(self) -> None:
         pass
 
     def waits_for(self) -> None:

@@ -207,7 +207,7 @@ def test_it_answers_while_much_is_decided(served: Served) -> None:
 async def test_a_scheduler_that_does_not_answer(autojump_clock: trio.testing.MockClock) -> None:
     health = Health("none", Leadership(Followers(None, 5.0), None))
     health.is_ready = True
-    health.answered(7)
+    health.note_answer(7)
     health.note_probe()
     await trio.sleep(ALIVE_S)
     assert health.life()[0] == health.readiness()[0] == 200
@@ -217,7 +217,7 @@ async def test_a_scheduler_that_does_not_answer(autojump_clock: trio.testing.Moc
     assert answer["alive"] is False
     assert answer["detail"] == "the scheduler was asked 5.5 s ago, and has run no batch since"
     assert health.readiness()[0] == 503
-    health.answered(8)
+    health.note_answer(8)
     assert health.life() == (
         200,
         {"alive": True, "ready": True, "ending": False, "batch": 8, "problems": {}, "run": "none"},

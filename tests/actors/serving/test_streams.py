@@ -19,9 +19,9 @@ from muster.service.decision_log import (
     MOST_IN_MEMORY,
     MOST_OF_SUBJECT,
     Cursor,
+    DecisionsRemovedError,
     DecisionTail,
-    Gone,
-    Lagged,
+    LaggingError,
     SubjectDecisions,
 )
 from muster.service.limits import RETRY_AFTER_S, Slots
@@ -195,7 +195,7 @@ async def test_what_was_removed_from_the_store_is_gone(tmp_path: Path) -> None:
         await broadcast.check(first - 2)
     assert caught.value.status == 410
     assert caught.value.members == {"first": first}
-    with broadcast.cursor(first - 2, lags=True) as cursor, pytest.raises(Gone):
+    with broadcast.cursor(first - 2, lags=True) as cursor, pytest.raises(DecisionsRemovedError):
         await cursor.next()
 
 
@@ -211,7 +211,7 @@ async def test_without_a_store_only_memory_counts() -> None:
         await broadcast.check(0)
     assert caught.value.status == 410
     assert caught.value.detail == f"after: the decisions before {first} are not kept any more"
-    with broadcast.cursor(0, lags=True) as cursor, pytest.raises(Gone):
+    with broadcast.cursor(0, lags=True) as cursor, pytest.raises(DecisionsRemovedError):
         await cursor.next()
 
 
@@ -227,7 +227,7 @@ async def test_a_stream_that_fell_behind_does_not_go_back(tmp_path: Path, lags: 
         for batch in batches[30:]:
             all_at_once(broadcast.tail.observe(batch.number, batch.decisions))
         if lags:
-            with pytest.raises(Lagged):
+            with pytest.raises(LaggingError):
                 await cursor.next()
         else:
             assert (await seqs(cursor))[-1] == batches[-1].last_seq
@@ -238,9 +238,9 @@ async def test_a_stream_that_fell_behind_does_not_go_back(tmp_path: Path, lags: 
 
 async def test_there_are_not_more_streams_than_may_be() -> None:
     broadcast = new_broadcast(most=2)
-    with broadcast.one_more():
+    with broadcast.counted():
         broadcast.check_room()
-        with broadcast.one_more():
+        with broadcast.counted():
             with pytest.raises(Problem) as caught:
                 broadcast.check_room()
             await trio.lowlevel.checkpoint()

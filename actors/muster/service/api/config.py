@@ -70,8 +70,8 @@ async def preview_configuration(
     """
     directory = service.options.state
     if directory is None and since is not None:
-        told = "since: nothing is kept: the service was started without --state"
-        raise Problem(409, told, parameter="since")
+        message = "since: nothing is kept: the service was started without --state"
+        raise Problem(409, message, parameter="since")
     tried = await try_events(service, service.intake.dry_runs, [Configure(new)], None)
     if tried.errors:
         raise Problem(409, tried.errors[0])
@@ -157,20 +157,20 @@ SINCE: Final = ParameterKind(
 )
 
 
-async def _get(asked: ApiRequest) -> Response:
-    found = await in_force(asked.service)
+async def _get(request: ApiRequest) -> Response:
+    found = await in_force(request.service)
     headers = {"ETag": found.etag, "Vary": "Accept"}
-    known = asked.maybe("If-None-Match", str)
+    known = request.maybe("If-None-Match", str)
     if known is not None and _names(known, found):
         return Response(status_code=304, headers=headers)
-    if _wants_yaml(asked):
+    if _wants_yaml(request):
         return Response(found.as_yaml(), headers=headers, media_type=YAML)
-    origin = asked.service.config_origin(found.configuration)
+    origin = request.service.config_origin(found.configuration)
     return json_response({**found.as_map(), "origin": origin.as_map()}, headers=headers)
 
 
-def _wants_yaml(asked: ApiRequest) -> bool:
-    accepted = asked.request.headers.get("accept", "")
+def _wants_yaml(request: ApiRequest) -> bool:
+    accepted = request.http.headers.get("accept", "")
     for one in accepted.split(","):
         media = one.partition(";")[0].strip().lower()
         if media in {JSON, "*/*", "application/*"}:
@@ -186,12 +186,12 @@ def _names(tags: str, found: ConfigurationView) -> bool:
     return found.checksum in written or "*" in written
 
 
-async def _put(asked: ApiRequest) -> Response:
-    service, request = asked.service, asked.request
-    media_of(request, {JSON, *YAMLS}, YAML)
-    body = await body_of(request)
+async def _put(request: ApiRequest) -> Response:
+    service, http = request.service, request.http
+    media_of(http, {JSON, *YAMLS}, YAML)
+    body = await body_of(http)
     new = read_configuration(body, service.options.partition)
-    before, tags = await in_force(service), asked.maybe("If-Match", str)
+    before, tags = await in_force(service), request.maybe("If-Match", str)
     # INPUT-14
     if tags is not None and not _names(tags, before):
         raise changed_problem()
@@ -204,10 +204,10 @@ async def _put(asked: ApiRequest) -> Response:
         "warnings": warnings_of(new),
         "difference": difference_of(before.configuration, new),
     }
-    if asked.value("dry_run", bool):
-        since = asked.maybe("since", HistoryStart)
-        return json_response(answer | await preview_configuration(service, request, new, since))
-    if asked.values["since"] is not None:
+    if request.value("dry_run", bool):
+        since = request.maybe("since", HistoryStart)
+        return json_response(answer | await preview_configuration(service, http, new, since))
+    if request.values["since"] is not None:
         raise Problem(400, "since: only a dry run looks back: add dry_run=true", parameter="since")
     entered = await put_in_force(service, new, None if tags is None else before.configuration)
     # ACCESS-42

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from muster._runtime.observers import Filter, path_of
 from muster.service.access import Role
-from muster.service.decision_log import Cursor, Gone
+from muster.service.decision_log import Cursor, DecisionsRemovedError
 from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint
 from muster.service.endpoints.schemas import (
     TEXT_KIND,
@@ -21,7 +21,7 @@ from muster.service.endpoints.schemas import (
     listed,
     query,
 )
-from muster.service.streams import EVENT_STREAM, EventStream, gone_problem
+from muster.service.streams import EVENT_STREAM, EventStream, removed_problem
 from muster_core.decisions import Kind
 from muster_core.values.names import canonical_gang
 
@@ -59,7 +59,7 @@ async def read_page(cursor: Cursor, wanted: Filter | None, end: int, limit: int)
         limit: How many decisions there are on it at most.
 
     Raises:
-        Gone: If decisions are not kept any more.
+        DecisionsRemovedError: If decisions are not kept any more.
         StoreError: If the store cannot be read.
     """
     lines: list[bytes] = []
@@ -110,27 +110,27 @@ _SEQ: Final = integer(0, _HIGHEST)
 
 
 # STREAM-1, STREAM-3
-async def _decisions(asked: ApiRequest) -> Response:
-    broadcast = asked.service.broadcast
-    wanted = _filter(asked)
-    until = asked.maybe("until", int)
-    limit = asked.maybe("limit", int)
-    if _wants_stream(asked.request):
-        resumed = asked.maybe("Last-Event-ID", int)
-        after = asked.maybe("after", int) if resumed is None else resumed
+async def _decisions(request: ApiRequest) -> Response:
+    broadcast = request.service.broadcast
+    wanted = _filter(request)
+    until = request.maybe("until", int)
+    limit = request.maybe("limit", int)
+    if _wants_stream(request.http):
+        resumed = request.maybe("Last-Event-ID", int)
+        after = request.maybe("after", int) if resumed is None else resumed
         if after is None:
             after = broadcast.tail.last
         await broadcast.check(after)
         broadcast.check_room()
         return EventStream(broadcast, after, wanted, until, limit)
-    return await _page(asked, wanted, until, limit or _DEFAULT_LIMIT)
+    return await _page(request, wanted, until, limit or _DEFAULT_LIMIT)
 
 
 async def _page(
-    asked: ApiRequest, wanted: Filter | None, until: int | None, limit: int
+    request: ApiRequest, wanted: Filter | None, until: int | None, limit: int
 ) -> Response:
-    broadcast = asked.service.broadcast
-    after = asked.maybe("after", int)
+    broadcast = request.service.broadcast
+    after = request.maybe("after", int)
     if after is None:
         after = await broadcast.first() - 1
     await broadcast.check(after)
@@ -139,11 +139,11 @@ async def _page(
     try:
         with broadcast.cursor(after, lags=False) as cursor:
             page = await read_page(cursor, wanted, end, limit)
-    except Gone as error:
-        raise gone_problem(error) from None
+    except DecisionsRemovedError as error:
+        raise removed_problem(error) from None
     headers = {"Muster-Last-Seq": str(page.position)}
     if not page.is_last:
-        url = asked.request.url.include_query_params(after=page.position)
+        url = request.http.url.include_query_params(after=page.position)
         headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
     return Response(b"".join(page.lines), 200, headers, media_type=LINES)
 
@@ -153,9 +153,9 @@ def _wants_stream(request: Request) -> bool:
     return any(one.partition(";")[0].strip() == EVENT_STREAM for one in accepted)
 
 
-def _filter(asked: ApiRequest) -> Filter | None:
-    kinds: tuple[str, ...] | None = asked.values["kinds"]
-    app, queue, gang = (asked.maybe(name, str) for name in ("app", "queue", "gang"))
+def _filter(request: ApiRequest) -> Filter | None:
+    kinds: tuple[str, ...] | None = request.values["kinds"]
+    app, queue, gang = (request.maybe(name, str) for name in ("app", "queue", "gang"))
     if kinds is None and app is None and queue is None and gang is None:
         return None
     return Filter(

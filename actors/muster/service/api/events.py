@@ -38,7 +38,7 @@ from muster.service.endpoints.schemas import (
     record,
 )
 from muster.service.input.dry_runs import try_events
-from muster.service.input.events import JSON, LINES, MEDIA, MSGPACK, made_events, raw_events
+from muster.service.input.events import JSON, LINES, MEDIA, MSGPACK, convert_events, raw_events
 from muster.service.input.permissions import guard_of, user_of
 from muster.service.input.submission import SubmissionResult, results_of, submit
 from muster.service.payloads import Problem, as_json, body_of, media_of
@@ -47,7 +47,7 @@ from muster_core.events import Event
 from muster_core.structures.steps import Steps, all_at_once
 from muster_core.values.names import did_you_mean
 
-# What is wrong with an event is said of this event, so that nothing else is refused.
+# An error belongs to its event alone, so that no other event is refused.
 _EVENTS: Final[Schema] = {
     "description": "an array of events, or one event; each is a map with `op` and other fields"
 }
@@ -88,24 +88,24 @@ _SMALL: Final = 4_096
 SUBMITTED: Final[Schema] = {"oneOf": [_RESULTS, _TRIED]}
 
 
-async def _submit(asked: ApiRequest) -> Response:
-    media = media_of(asked.request, MEDIA, JSON)
-    body = await body_of(asked.request)
-    read = _events_of(asked, media, body)
-    made = await asked.service.client.pace.take(read) if len(body) > _SMALL else all_at_once(read)
-    if asked.value("dry_run", bool):
-        return await _tried(asked, made)
+async def _submit(request: ApiRequest) -> Response:
+    media = media_of(request.http, MEDIA, JSON)
+    body = await body_of(request.http)
+    read = _events_of(request, media, body)
+    made = await request.service.client.pace.take(read) if len(body) > _SMALL else all_at_once(read)
+    if request.value("dry_run", bool):
+        return await _dry_run(request, made)
     # INPUT-33
-    content = (media.encode(), body, *((b"atomic",) if _is_atomic(asked) else ()))
-    outcome, headers = await _outcome(asked, made, content)
-    results = await _results(asked, made, outcome.errors)
-    if _is_atomic(asked):
+    content = (media.encode(), body, *((b"atomic",) if _is_atomic(request) else ()))
+    outcome, headers = await _submit_once(request, made, content)
+    results = await _results(request, made, outcome.errors)
+    if _is_atomic(request):
         _check(results, headers)
-    return _answered(asked, outcome, results, headers)
+    return _response(request, outcome, results, headers)
 
 
-def _is_atomic(asked: ApiRequest) -> bool:
-    return asked.value("atomic", bool)
+def _is_atomic(request: ApiRequest) -> bool:
+    return request.value("atomic", bool)
 
 
 # INPUT-31
@@ -117,87 +117,87 @@ def _check(results: Sequence[Mapping[str, object]], headers: Mapping[str, str]) 
     """
     errors = [one["error"] for one in results if one["error"] is not None]
     if errors:
-        told = f"{len(errors)} of {counted(len(results), 'event')} would be refused, so none was let in"
-        raise Problem(422, told, headers=headers, results=results)
+        message = f"{len(errors)} of {counted(len(results), 'event')} would be refused, so none was let in"
+        raise Problem(422, message, headers=headers, results=results)
 
 
-def _events_of(asked: ApiRequest, media: str, body: bytes) -> Steps[list[Event | str]]:
-    raws = yield from raw_events(body, media, asked.service.usage)
-    return (yield from made_events(raws, asked.who, asked.service.origin_us))
+def _events_of(request: ApiRequest, media: str, body: bytes) -> Steps[list[Event | str]]:
+    raws = yield from raw_events(body, media, request.service.usage)
+    return (yield from convert_events(raws, request.who, request.service.origin_us))
 
 
 async def _results(
-    asked: ApiRequest, made: Sequence[Event | str], errors: Mapping[int, str]
+    request: ApiRequest, made: Sequence[Event | str], errors: Mapping[int, str]
 ) -> list[dict[str, object]]:
     any_wrong = bool(errors) or any(isinstance(one, str) for one in made)
-    steps = results_of(made, errors, is_refused=any_wrong and _is_atomic(asked))
+    steps = results_of(made, errors, is_refused=any_wrong and _is_atomic(request))
     return (
-        await asked.service.client.pace.take(steps)
+        await request.service.client.pace.take(steps)
         if len(made) > SMALL_PIECE
         else all_at_once(steps)
     )
 
 
-async def _tried(asked: ApiRequest, made: Sequence[Event | str]) -> Response:
-    """Return what events would lead to; nothing changes, and no key is kept."""
-    service = asked.service
+async def _dry_run(request: ApiRequest, made: Sequence[Event | str]) -> Response:
+    """Return the results of a dry run; nothing changes, and no key is kept."""
+    service = request.service
     events = [one for one in made if not isinstance(one, str)]
     tried = await try_events(
-        service, service.intake.dry_runs, events, guard_of(asked.who, service.access.users)
+        service, service.intake.dry_runs, events, guard_of(request.who, service.access.users)
     )
-    results = await _results(asked, made, tried.errors)
+    results = await _results(request, made, tried.errors)
     # INPUT-32
-    is_refused = _is_atomic(asked) and not all(one["ok"] for one in results)
+    is_refused = _is_atomic(request) and not all(one["ok"] for one in results)
     return json_response({"results": results, "decisions": [] if is_refused else tried.decisions})
 
 
 # INPUT-6, INPUT-7
-async def _outcome(
-    asked: ApiRequest, made: Sequence[Event | str], content: Sequence[bytes]
+async def _submit_once(
+    request: ApiRequest, made: Sequence[Event | str], content: Sequence[bytes]
 ) -> tuple[SubmissionResult, dict[str, str]]:
-    """Let events in, unless they were let in before; return what became of them, and headers."""
-    service = asked.service
-    key = asked.maybe("Idempotency-Key", str)
+    """Submit events, unless their key is known; return the outcome and its headers."""
+    service = request.service
+    key = request.maybe("Idempotency-Key", str)
     if key is None:
-        return await _let_in(asked, made, None), {}
-    request = RequestKey(user_of(asked.who), key, sha256(b"\0".join(content)).digest())
+        return await _admit(request, made, None), {}
+    request_key = RequestKey(user_of(request.who), key, sha256(b"\0".join(content)).digest())
     repeats = service.intake.repeats
 
     async def carry_out() -> tuple[SubmissionResult, dict[str, str]]:
-        with repeats.under_way(request):
-            outcome = await repeats.outcome_of(request, service.now_us())
+        with repeats.under_way(request_key):
+            outcome = await repeats.outcome_of(request_key, service.now_us())
             if outcome is not None:
                 return outcome, {"Idempotency-Replayed": "true"}
-            outcome = await _let_in(asked, made, request)
-            repeats.keep(request, service.now_us(), outcome)
+            outcome = await _admit(request, made, request_key)
+            repeats.keep(request_key, service.now_us(), outcome)
             return outcome, {}
 
     # REPLICA-10: held back, it goes on: its key is under way until a follower has it.
     return await service.leadership.followers.unless_held(carry_out)
 
 
-async def _let_in(
-    asked: ApiRequest, made: Sequence[Event | str], request: RequestKey | None
+async def _admit(
+    request: ApiRequest, made: Sequence[Event | str], key: RequestKey | None
 ) -> SubmissionResult:
     """Let events in; of an atomic request all or none."""
-    service, is_atomic = asked.service, _is_atomic(asked)
-    guard = guard_of(asked.who, service.access.users)
+    service, is_atomic = request.service, _is_atomic(request)
+    guard = guard_of(request.who, service.access.users)
     if is_atomic and any(isinstance(one, str) for one in made):
-        # One is invalid, so none is let in, whatever the state is. It says what else is wrong.
+        # One is invalid, so none is let in. A dry run finds what else is wrong.
         events = [one for one in made if not isinstance(one, str)]
         tried = await try_events(service, service.intake.dry_runs, events, guard)
         return SubmissionResult(errors=tried.errors)
-    return await submit(service, made, guard=guard, request=request, is_atomic=is_atomic)
+    return await submit(service, made, guard=guard, request=key, is_atomic=is_atomic)
 
 
-def _answered(
-    asked: ApiRequest,
+def _response(
+    request: ApiRequest,
     outcome: SubmissionResult,
     results: list[dict[str, object]],
     headers: dict[str, str],
 ) -> Response:
     """Return the answer: an array, or a line for each event if the client wants lines."""
-    accepted = asked.request.headers.get("accept", "")
+    accepted = request.http.headers.get("accept", "")
     wanted = accepted.partition(",")[0].partition(";")[0].strip().lower()
     headers |= outcome.headers()
     if wanted in LINES:
@@ -259,16 +259,18 @@ EVENT_ENDPOINTS: Final = (
 )
 
 
-async def _renew(asked: ApiRequest) -> Response:
-    name = asked.value("name", str)
-    lease_us = asked.service.intake.leases.renew(name) or await _look_again(asked, name)
+async def _renew(request: ApiRequest) -> Response:
+    name = request.value("name", str)
+    lease_us = request.service.intake.leases.renew(name) or await _renew_when_announced(
+        request, name
+    )
     until = iso_date(WallClock.now_us() + lease_us, "milliseconds")
     return json_response({"node": name, "lease": lease_us / 1e6, "until": until})
 
 
 # INPUT-17
-async def _look_again(asked: ApiRequest, name: str) -> int:
-    """Renew a lease between two batches, when everybody has heard of the nodes that there are.
+async def _renew_when_announced(request: ApiRequest, name: str) -> int:
+    """Renew a lease between two batches, when all nodes so far have been announced.
 
     Raises:
         Problem: If it cannot be renewed, with the reason.
@@ -280,12 +282,12 @@ async def _look_again(asked: ApiRequest, name: str) -> int:
         if name not in nodes:
             return not_found("node", name, did_you_mean(name, nodes))
         # The node may have come in the meantime.
-        lease_us = asked.service.intake.leases.renew(name)
+        lease_us = request.service.intake.leases.renew(name)
         if lease_us is not None:
             return lease_us
         return Problem(409, f"node: {name!r} has no lease: it was added without one, and stays")
 
-    found = await asked.service.look(read)
+    found = await request.service.inspect(read)
     if isinstance(found, Problem):
         raise found
     return found

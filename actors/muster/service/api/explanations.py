@@ -12,7 +12,7 @@ from muster.explain import AT_ONCE
 from muster.explain._output import explanation_map, forecast_map, passed_map, reason_map
 from muster.service.access import Role
 from muster.service.api.lists import UnknownItem, app_of, ended_item, single_answer, unknown_ask
-from muster.service.api.pods import WITHOUT_ASK, PodWithoutAsk, asks_of_pod, over_item
+from muster.service.api.pods import WITHOUT_ASK, PodWithoutAsk, asks_of_pod, ended_pod_item
 from muster.service.endpoints.routes import Answer, ApiRequest, Endpoint, json_response
 from muster.service.endpoints.schemas import (
     AMOUNTS,
@@ -182,13 +182,13 @@ _OF_ASK: Final = ASKS.picked(
 
 
 # POD-6, POD-7
-def _meant(context: ReadContext, first: str, second: str) -> Steps[list[AskRow]]:
+def _matching_asks(context: ReadContext, first: str, second: str) -> Steps[list[AskRow]]:
     """Return the asks that ``first/second`` may mean: an ask of an application, or of a pod."""
     yield
     app = app_of(context, first)
     row = None if app is None else row_of_ask(context, app, second)
     if row is not None and row.pod is None:
-        return [row]  # where work is no pods, nobody asks for one
+        return [row]  # without a backend that has pods, there is nothing else to match
     of_pod = yield from asks_of_pod(context, first, second)
     others = [one for one in of_pod if row is None or one.ask is not row.ask]
     return others if row is None else [row, *others]
@@ -198,20 +198,22 @@ def _name_of(row: AskRow) -> str:
     return f"{row.app.identity.name}/{row.ask.name}"
 
 
-async def _over(asked: ApiRequest, first: str, second: str) -> Mapping[str, object] | None:
-    """Return what is known if no ask is meant: a pod without one, or an ask that has ended."""
-    pod = PodWithoutAsk.of(asked.service, first, second)
+async def _item_without_ask(
+    request: ApiRequest, first: str, second: str
+) -> Mapping[str, object] | None:
+    """Return the item for names without an ask: a pod without one, or an ask that has ended."""
+    pod = PodWithoutAsk.of(request.service, first, second)
     if pod is not None:
         return pod.item()
-    over = await ended_item(asked, first, second)
-    return over or await over_item(asked, first, second)
+    over = await ended_item(request, first, second)
+    return over or await ended_pod_item(request, first, second)
 
 
-async def _why(asked: ApiRequest) -> Response:
-    first, second = asked.value("app", str), asked.value("ask", str)
+async def _why(request: ApiRequest) -> Response:
+    first, second = request.value("app", str), request.value("ask", str)
 
     def read(context: ReadContext) -> Steps[tuple[bool, dict[str, Any]] | UnknownItem]:
-        rows = yield from _meant(context, first, second)
+        rows = yield from _matching_asks(context, first, second)
         if not rows:
             return unknown_ask(context, first, second)
         row = rows[0]
@@ -219,7 +221,7 @@ async def _why(asked: ApiRequest) -> Response:
         explanation = yield from context.machine.explain_fully(row.app.identity.name, row.ask.name)
         known = {
             **row_of(_OF_ASK, row),
-            "ends_at": in_seconds(row.ends_at_us(asked.service.now_us())),
+            "ends_at": in_seconds(row.ends_at_us(request.service.now_us())),
             "gone_at": in_seconds(row.gone_at_us()),
             "passed": [passed_map(passed) for passed in row.passed()],
             **explanation_map(explanation),
@@ -232,23 +234,23 @@ async def _why(asked: ApiRequest) -> Response:
             if one.name in known or not one.if_any
         }
 
-    found = await read_state(asked.service, read)
+    found = await read_state(request.service, read)
     if isinstance(found.value, UnknownItem):
-        over = await _over(asked, first, second)
+        over = await _item_without_ask(request, first, second)
         if over is None:
             raise await found.value.problem("ask", f"{first}/{second}")
-        return json_response({**found.heading(asked.service), "item": over})
+        return json_response({**found.heading(request.service), "item": over})
     waits, item = found.value
     app_name, name = item["app"], item["ask"]
-    if waits and asked.value("forecast", bool):
-        foretold = await forecast_start(asked.service, app_name, name)
-        later = foretold.held_back_later
-        item |= {"foretold": foretold.foretold, "foretold_us": foretold.foretold_us}
-        item |= forecast_map(foretold.forecast)
+    if waits and request.value("forecast", bool):
+        forecast = await forecast_start(request.service, app_name, name)
+        later = forecast.held_back_later
+        item |= {"foretold": forecast.foretold, "foretold_us": forecast.foretold_us}
+        item |= forecast_map(forecast.forecast)
         item["held_back_later"] = None if later is None else reason_map(later)
-    if waits and asked.value("remedies", bool):
-        item |= attrs.asdict(await search_remedies(asked.service, app_name, name), recurse=False)
-    return json_response({**found.heading(asked.service), "item": item})
+    if waits and request.value("remedies", bool):
+        item |= attrs.asdict(await search_remedies(request.service, app_name, name), recurse=False)
+    return json_response({**found.heading(request.service), "item": item})
 
 
 ENDPOINTS: Final = (

@@ -150,7 +150,7 @@ _UNKNOWN: Final = Answer("There is no such item.", media="application/problem+js
 
 
 async def answer_page(
-    asked: ApiRequest,
+    request: ApiRequest,
     table: Table[R],
     name: str,
     select: Callable[[ReadContext, int], Steps[Sequence[T]]],
@@ -160,14 +160,14 @@ async def answer_page(
     """Answer with a page.
 
     Args:
-        asked: The request.
+        request: The request.
         table: The fields of the items.
         name: The name of the list.
         select: Returns what the page begins with, at most so many.
         row: Returns what the fields of an item are read from.
         place: Returns the place of an item in the order of the list.
     """
-    columns, limit = table.picked(field_names(asked), single=False), limit_of(asked)
+    columns, limit = table.picked(field_names(request), single=False), limit_of(request)
 
     def read(context: ReadContext) -> Steps[ListPage]:
         found = yield from select(context, limit + 1)
@@ -181,9 +181,9 @@ async def answer_page(
             )
         )
 
-    found = await read_state(asked.service, read)
+    found = await read_state(request.service, read)
     page = found.value
-    heading = found.heading(asked.service)
+    heading = found.heading(request.service)
     return json_response({**heading, "items": page.items, "next": page.next})
 
 
@@ -195,7 +195,7 @@ class UnknownItem:
     Attributes:
         known: The names that may have been meant.
         name: The name to compare them with.
-        details: What else there is to say.
+        details: Details for the message.
         before: What is written before each name that is offered.
         members: Further members of the answer.
     """
@@ -208,19 +208,19 @@ class UnknownItem:
 
     @classmethod
     def of(
-        cls, name: str, known: Iterable[str], *, said: str = "", before: str = ""
+        cls, name: str, known: Iterable[str], *, details: str = "", before: str = ""
     ) -> UnknownItem:
         """Return that a name is none of those that are known."""
-        return cls(tuple(islice(known, MOST_COMPARED)), name, said, before)
+        return cls(tuple(islice(known, MOST_COMPARED)), name, details, before)
 
     async def problem(self, what: str, name: str) -> Problem:
-        """Return what the client is told.
+        """Return the problem for the client.
 
         Args:
             what: What is unknown.
             name: Its name in the request.
         """
-        # To compare a thousand names takes some milliseconds, and anybody may ask for anything.
+        # Comparing a thousand names takes some milliseconds, and a request may name anything.
         guess = await trio.to_thread.run_sync(
             partial(did_you_mean, self.name, self.known, before=self.before)
         )
@@ -229,7 +229,7 @@ class UnknownItem:
 
 # LISTS-12
 async def answer_item(
-    asked: ApiRequest,
+    request: ApiRequest,
     table: Table[R],
     names: Sequence[str],
     find: Callable[..., R | UnknownItem],
@@ -238,50 +238,49 @@ async def answer_item(
     """Answer with a single item.
 
     Args:
-        asked: The request.
+        request: The request.
         table: The fields of such items.
         names: The parts of the path that name it; the last one says what it is.
         find: Returns the item of a state with these names, or that it is unknown.
-        otherwise: Returns what to answer to the request with these names if it is unknown; None
-            if nothing is known.
+        otherwise: Returns the item to answer with if the names are unknown; None for 404.
     """
-    columns = table.picked(field_names(asked), single=True)
-    named = [asked.value(name, str) for name in names]
+    columns = table.picked(field_names(request), single=True)
+    named = [request.value(name, str) for name in names]
 
     def read(context: ReadContext) -> Steps[Mapping[str, object] | UnknownItem]:
         yield
         item = find(context, *named)
         return item if isinstance(item, UnknownItem) else row_of(columns, item)
 
-    found = await read_state(asked.service, read)
+    found = await read_state(request.service, read)
     item = found.value
     if isinstance(item, UnknownItem):
-        known = None if otherwise is None else await otherwise(asked, *named)
+        known = None if otherwise is None else await otherwise(request, *named)
         if known is None:
             raise await item.problem(names[-1], "/".join(named))
         item = known
-    return json_response({**found.heading(asked.service), "item": item})
+    return json_response({**found.heading(request.service), "item": item})
 
 
-def parts_of(asked: ApiRequest, name: str) -> tuple[Any, ...] | None:
+def parts_of(request: ApiRequest, name: str) -> tuple[Any, ...] | None:
     """Return the value of a parameter that has several parts, or None."""
-    found: tuple[Any, ...] | None = asked.values[name]
+    found: tuple[Any, ...] | None = request.values[name]
     return found
 
 
-def field_names(asked: ApiRequest) -> Sequence[str] | None:
+def field_names(request: ApiRequest) -> Sequence[str] | None:
     """Return which fields are wanted; None for all."""
-    return parts_of(asked, "fields")
+    return parts_of(request, "fields")
 
 
-def limit_of(asked: ApiRequest) -> int:
+def limit_of(request: ApiRequest) -> int:
     """Return how many items are wanted at most."""
-    return asked.value("limit", int)
+    return request.value("limit", int)
 
 
-def place_behind(asked: ApiRequest, part: type[T]) -> T | None:
+def place_behind(request: ApiRequest, part: type[T]) -> T | None:
     """Return the only part of the place in a cursor, or None."""
-    place = parts_of(asked, "after")
+    place = parts_of(request, "after")
     if place is None:
         return None
     (found,) = place
@@ -289,15 +288,15 @@ def place_behind(asked: ApiRequest, part: type[T]) -> T | None:
     return found
 
 
-def queue_of(asked: ApiRequest) -> str | None:
+def queue_of(request: ApiRequest) -> str | None:
     """Return the full path of the queue that is asked for, or None."""
-    written = asked.maybe("queue", str)
+    written = request.maybe("queue", str)
     return None if written is None else path_of(written)
 
 
-def words_of(asked: ApiRequest, name: str) -> frozenset[str] | None:
+def values_of(request: ApiRequest, name: str) -> frozenset[str] | None:
     """Return the values of a parameter that takes several, or None."""
-    found = parts_of(asked, name)
+    found = parts_of(request, name)
     return None if found is None else frozenset(found)
 
 
@@ -313,9 +312,9 @@ def list_endpoint(
     also: Sequence[Table[Any]] = (),
 ) -> Endpoint:
     """Return the end point of a list; with ``also`` its items may come from other tables, too."""
-    asked = (*parameters, _LIMIT, fields_of(table, *also))
+    accepted = (*parameters, _LIMIT, fields_of(table, *also))
     answers = {200: _list_answer(table, *also)}
-    return Endpoint("GET", path, summary, Role.READER, handler, asked, answers=answers)
+    return Endpoint("GET", path, summary, Role.READER, handler, accepted, answers=answers)
 
 
 def single_endpoint(
@@ -329,52 +328,52 @@ def single_endpoint(
 ) -> Endpoint:
     """Return the end point of single items; ``also`` as for a list, the rest as `answer_item`."""
 
-    async def answer(asked: ApiRequest) -> Response:
-        return await answer_item(asked, table, [one.name for one in names], find, otherwise)
+    async def answer(request: ApiRequest) -> Response:
+        return await answer_item(request, table, [one.name for one in names], find, otherwise)
 
-    asked = (*names, fields_of(table, *also, single=True))
+    accepted = (*names, fields_of(table, *also, single=True))
     answers = {200: single_answer(table, *also), 404: _UNKNOWN}
-    return Endpoint("GET", path, summary, Role.READER, answer, asked, answers=answers)
+    return Endpoint("GET", path, summary, Role.READER, answer, accepted, answers=answers)
 
 
 def named_endpoints(
     name: str,
-    one: str,
+    noun: str,
     key: str,
     table: Table[R],
-    there: Callable[[ReadContext], Mapping[str, T]],
+    items_of: Callable[[ReadContext], Mapping[str, T]],
     row: Callable[[ReadContext, T], R],
     *,
     full: Callable[[str], str] = str,
 ) -> tuple[Endpoint, Endpoint]:
-    """Return the end points of things that are listed by name: of the list, and of single ones.
+    """Return the end points of items that are listed by name: of the list, and of single items.
 
     Args:
         name: The name of the list.
-        one: What one of them is, in words.
-        key: What its name is called.
+        noun: What an item is, in words.
+        key: The name of the path parameter.
         table: The fields.
-        there: Returns all of them by name.
-        row: Returns what the fields of one are read from.
+        items_of: Returns all items by name.
+        row: Returns the row of an item, from which its fields are read.
         full: Returns the full name from one in a path.
     """
 
-    async def answer(asked: ApiRequest) -> Response:
+    async def answer(request: ApiRequest) -> Response:
         def select(context: ReadContext, most: int) -> Steps[Sequence[str]]:
             yield
-            return names_behind(there(context), place_behind(asked, str), most)
+            return names_behind(items_of(context), place_behind(request, str), most)
 
         return await answer_page(
-            asked,
+            request,
             table,
             name,
             select,
-            lambda context, found: row(context, there(context)[found]),
+            lambda context, found: row(context, items_of(context)[found]),
             lambda found: (found,),
         )
 
     def find(context: ReadContext, written: str) -> R | UnknownItem:
-        found, known = full(written), there(context)
+        found, known = full(written), items_of(context)
         return row(context, known[found]) if found in known else UnknownItem.of(found, known)
 
     return (
@@ -382,16 +381,16 @@ def named_endpoints(
             f"/api/v1/{name}", f"All {name}, by {key}.", answer, table, behind_cursor(name, str)
         ),
         single_endpoint(
-            f"/api/v1/{name}/{{{key}:path}}", f"{one}.", find, table, in_path(key, f"Its {key}.")
+            f"/api/v1/{name}/{{{key}:path}}", f"{noun}.", find, table, in_path(key, f"Its {key}.")
         ),
     )
 
 
 _WEEK: Final = HistoryStart(back_us=7 * 86_400_000_000)
-"""Since when use is counted, if nothing is said."""
+"""Since when usage is counted by default."""
 
 _NOT_OF_ENDED: Final = ("gang", "reason")
-"""The filters of asks that those that have ended do not have."""
+"""The filters that the list of ended asks does not have."""
 
 
 def since_us(service: Service, since: HistoryStart) -> int:
@@ -402,97 +401,97 @@ def since_us(service: Service, since: HistoryStart) -> int:
     return since.at_us - service.origin_us
 
 
-def check_not_ended(asked: ApiRequest) -> None:
-    """Check that a list of asks that are there asks for nothing that only ended ones have.
+def check_not_ended(request: ApiRequest) -> None:
+    """Check that a list of present asks has no parameter that only ended asks have.
 
     Raises:
         Problem: 400 if it does.
     """
-    if asked.values["since"] is not None:
+    if request.values["since"] is not None:
         raise Problem(
             400, "since: is for those that have ended: add state=ended", parameter="since"
         )
-    place = parts_of(asked, "after")
+    place = parts_of(request, "after")
     if place is not None and len(place) == 1:
         _refuse_cursor()
 
 
 def _refuse_cursor() -> None:
-    told = "after: is no cursor of this list; take the `next` of an earlier page"
-    raise Problem(400, told, parameter="after")
+    message = "after: is no cursor of this list; take the `next` of an earlier page"
+    raise Problem(400, message, parameter="after")
 
 
 # LISTS-15
-async def answer_ended(asked: ApiRequest, pod: PodFilter | None) -> Response:
+async def answer_ended(request: ApiRequest, pod: PodFilter | None) -> Response:
     """Answer with a page of asks that have ended, the latest first.
 
     Args:
-        asked: The request.
+        request: The request.
         pod: Only those that stood for such a pod; None for all.
 
     Raises:
-        Problem: 400 if something is asked for that they do not have.
+        Problem: 400 if a parameter does not apply to ended asks.
     """
-    if words_of(asked, "state") != frozenset({PLACE}):
-        told = "state: 'ended' stands alone: those that have ended are another list"
-        raise Problem(400, told, parameter="state")
+    if values_of(request, "state") != frozenset({PLACE}):
+        message = "state: 'ended' stands alone: those that have ended are another list"
+        raise Problem(400, message, parameter="state")
     for name in _NOT_OF_ENDED:
-        if asked.values[name] is not None:
-            told = f"{name}: is not known of asks that have ended"
-            raise Problem(400, told, parameter=name)
-    place = parts_of(asked, "after")
+        if request.values[name] is not None:
+            message = f"{name}: is not known of asks that have ended"
+            raise Problem(400, message, parameter=name)
+    place = parts_of(request, "after")
     if place is not None and len(place) != 1:
         _refuse_cursor()
-    since = asked.maybe("since", HistoryStart)
+    since = request.maybe("since", HistoryStart)
     wanted = EndedAskFilter(
-        queue=queue_of(asked),
-        app=asked.maybe("app", str),
-        user=asked.maybe("user", str),
-        since_us=None if since is None else since_us(asked.service, since),
+        queue=queue_of(request),
+        app=request.maybe("app", str),
+        user=request.maybe("user", str),
+        since_us=None if since is None else since_us(request.service, since),
         pod=pod,
     )
-    limit, before = limit_of(asked), None if place is None else int(place[0])
-    found = await ended_asks(asked.service, asked.request, wanted, before, limit + 1)
+    limit, before = limit_of(request), None if place is None else int(place[0])
+    found = await ended_asks(request.service, request.http, wanted, before, limit + 1)
     page = all_at_once(
         page_of(
             found.value,
             limit,
-            ENDED.picked(field_names(asked), single=False),
+            ENDED.picked(field_names(request), single=False),
             lambda life: life,
             lambda life: cursor(PLACE, life.seq),
         )
     )
-    heading = found.heading(asked.service)
+    heading = found.heading(request.service)
     return json_response({**heading, "items": page.items, "next": page.next})
 
 
 # LISTS-18
-async def ended_item(asked: ApiRequest, app: str, ask: str) -> Mapping[str, object] | None:
+async def ended_item(request: ApiRequest, app: str, ask: str) -> Mapping[str, object] | None:
     """Return the last life of an ask as a single item, or None."""
-    return item_of_life(asked, await ended_ask(asked.service, asked.request, app, ask))
+    return item_of_life(request, await ended_ask(request.service, request.http, app, ask))
 
 
-def item_of_life(asked: ApiRequest, life: EndedAsk | None) -> Mapping[str, object] | None:
+def item_of_life(request: ApiRequest, life: EndedAsk | None) -> Mapping[str, object] | None:
     """Return a life as a single item, with the fields that are wanted; None if there is none."""
     if life is None:
         return None
-    names = field_names(asked) if "fields" in asked.values else None
+    names = field_names(request) if "fields" in request.values else None
     return row_of(ENDED.picked(names, single=True), life)
 
 
 # LISTS-21
-async def answer_users(asked: ApiRequest) -> Response:
+async def answer_users(request: ApiRequest) -> Response:
     """Answer with a page of users, those who have used most first."""
-    since = since_us(asked.service, asked.maybe("since", HistoryStart) or _WEEK)
-    now_us = asked.service.now_us()
-    first = place_behind(asked, int) or 0
+    since = since_us(request.service, request.maybe("since", HistoryStart) or _WEEK)
+    now_us = request.service.now_us()
+    first = place_behind(request, int) or 0
 
     def select(context: ReadContext, most: int) -> Steps[Sequence[tuple[int, UserRow]]]:
         rows = yield from users_of(context, since, now_us)
         return list(enumerate(rows, 1))[first : first + most]
 
     return await answer_page(
-        asked, USERS, "users", select, lambda _, one: one[1], lambda one: (one[0],)
+        request, USERS, "users", select, lambda _, one: one[1], lambda one: (one[0],)
     )
 
 
@@ -503,14 +502,14 @@ _USER: Final = query("user", SOME_TEXT, "Those of this user.")
 # Applications
 
 
-async def _apps(asked: ApiRequest) -> Response:
-    wanted = AppFilter(words_of(asked, "state"), queue_of(asked), asked.maybe("user", str))
+async def _apps(request: ApiRequest) -> Response:
+    wanted = AppFilter(values_of(request, "state"), queue_of(request), request.maybe("user", str))
 
     def select(context: ReadContext, most: int) -> Steps[Sequence[ViewApp]]:
-        return (yield from select_apps(context, wanted, place_behind(asked, int), most))
+        return (yield from select_apps(context, wanted, place_behind(request, int), most))
 
     return await answer_page(
-        asked, APPS, "apps", select, row_of_app, lambda app: (app.identity.key,)
+        request, APPS, "apps", select, row_of_app, lambda app: (app.identity.key,)
     )
 
 
@@ -525,49 +524,49 @@ def app_of(context: ReadContext, name: str) -> ViewApp | None:
     return None if key is None else context.view.apps.get(key)
 
 
-def unknown_app(context: ReadContext, name: str, said: str = "") -> UnknownItem:
+def unknown_app(context: ReadContext, name: str, details: str = "") -> UnknownItem:
     """Return that an application is unknown, or that it has completed."""
     if name in context.machine.registry.completed:
-        return UnknownItem(details=f"{said}: it has completed", members={"completed": True})
+        return UnknownItem(details=f"{details}: it has completed", members={"completed": True})
     known = (app.identity.name for app in context.view.apps.values())
-    return UnknownItem.of(name, known, said=said)
+    return UnknownItem.of(name, known, details=details)
 
 
 # Asks
 
 
 async def answer_asks(
-    asked: ApiRequest, name: str = "asks", pod: PodFilter | None = None
+    request: ApiRequest, name: str = "asks", pod: PodFilter | None = None
 ) -> Response:
     """Answer with a page of asks.
 
     Args:
-        asked: The request.
+        request: The request.
         name: The name of the list.
         pod: Only those that stand for such a pod; None for all.
 
     Raises:
         Problem: 400 if parameters do not go together.
     """
-    places, codes = words_of(asked, "state"), words_of(asked, "reason")
+    places, codes = values_of(request, "state"), values_of(request, "reason")
     if places is not None and PLACE in places:
-        return await answer_ended(asked, pod)
-    check_not_ended(asked)
-    gang = asked.maybe("gang", str)
+        return await answer_ended(request, pod)
+    check_not_ended(request)
+    gang = request.maybe("gang", str)
     wanted = AskFilter(
         places=None if places is None else frozenset(map(AskPlace, places)),
-        queue=queue_of(asked),
-        app=asked.maybe("app", str),
-        user=asked.maybe("user", str),
+        queue=queue_of(request),
+        app=request.maybe("app", str),
+        user=request.maybe("user", str),
         gang=None if gang is None else full_gang(gang),
         codes=None if codes is None else frozenset(map(Code, codes)),
         pod=pod,
     )
 
     def select(context: ReadContext, most: int) -> Steps[Sequence[AskRow]]:
-        return (yield from select_asks(context, wanted, parts_of(asked, "after"), most))
+        return (yield from select_asks(context, wanted, parts_of(request, "after"), most))
 
-    return await answer_page(asked, ASKS, name, select, lambda _, row: row, place_of_ask)
+    return await answer_page(request, ASKS, name, select, lambda _, row: row, place_of_ask)
 
 
 def _ask(context: ReadContext, app_name: str, name: str) -> AskRow | UnknownItem:

@@ -42,7 +42,7 @@ class OutputBody(LongResponse):
 
     Args:
         written: The output.
-        broadcast: Counts what is open for long, and knows when the service ends.
+        broadcast: Counts long responses, and ends them with the service.
         follows: Whether the response goes on until the command has ended, and does not end with
             what is there.
         after: How many bytes of it the client has already.
@@ -87,14 +87,17 @@ class OutputBody(LongResponse):
 
 
 # LOCAL-10
-async def _logs(asked: ApiRequest) -> Response:
+async def _logs(request: ApiRequest) -> Response:
     written = await written_by(
-        asked.service, asked.value("app", str), asked.value("ask", str), asked.maybe("attempt", int)
+        request.service,
+        request.value("app", str),
+        request.value("ask", str),
+        request.maybe("attempt", int),
     )
-    asked.service.broadcast.check_room()
-    follows = asked.value("follow", bool)
+    request.service.broadcast.check_room()
+    follows = request.value("follow", bool)
     return OutputBody(
-        written, asked.service.broadcast, follows=follows, after=asked.value("after", int)
+        written, request.service.broadcast, follows=follows, after=request.value("after", int)
     )
 
 
@@ -118,7 +121,7 @@ async def written_by(service: Service, app: str, ask: str, attempt: int | None) 
         return await service.backend.output(service, app, ask, attempt)
     except NoOutputError as error:
         members: dict[str, Any] = error.fields
-        raise Problem(404, error.told, **members) from None
+        raise Problem(404, error.reason, **members) from None
 
 
 ENDPOINTS: Final = (

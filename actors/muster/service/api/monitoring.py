@@ -78,9 +78,9 @@ def response_about(health: Health, path: str) -> Response | None:
     return json_response(answer, status, {} if status == 200 else {"Retry-After": _RETRY_AFTER_S})
 
 
-async def _answer(asked: ApiRequest) -> Response:
-    response = response_about(asked.service.health, asked.request.scope["path"])
-    assert response is not None, asked.request.scope["path"]
+async def _answer(request: ApiRequest) -> Response:
+    response = response_about(request.service.health, request.http.scope["path"])
+    assert response is not None, request.http.scope["path"]
     return response
 
 
@@ -118,8 +118,8 @@ PLAIN: Final = "text/plain"
 OPEN: Final = "application/openmetrics-text"
 
 
-async def _metrics(asked: ApiRequest) -> Response:
-    text, media = await asked.service.metrics.scrape(asked.request.headers.get("accept", ""))
+async def _metrics(request: ApiRequest) -> Response:
+    text, media = await request.service.metrics.scrape(request.http.headers.get("accept", ""))
     return Response(text, 200, {"content-type": media})
 
 

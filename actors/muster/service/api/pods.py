@@ -1,6 +1,6 @@
 """Pods of Kubernetes in the API: asks that stand for pods, found by the names of these.
 
-An ask is known by its application and its name; whoever uses Kubernetes knows a namespace and a pod.
+An ask has an application and a name; users of Kubernetes know a namespace and a pod.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class PodWithoutAsk:
     # POD-9
     @classmethod
     def of(cls, service: Service, namespace: str, name: str) -> PodWithoutAsk | None:
-        """Return a pod of which the backend knows why it has no ask, or None."""
+        """Return a pod that has no ask, if the backend knows why; or None."""
         backend = service.backend
         reasons = None if backend is None else backend.pod_reasons(namespace, name)
         return cls(namespace, name, reasons) if reasons else None
@@ -125,7 +125,7 @@ class PodWithoutAsk:
         """Its place in the list."""
         return self.namespace, self.name
 
-    def told(self) -> str:
+    def reasons_line(self) -> str:
         """Return why it has no ask, on one line."""
         return "; ".join(f"{code}: {sentence}" for code, sentence in self.reasons)
 
@@ -165,46 +165,50 @@ _WITHOUT: Final = "pods-without-ask"
 
 
 # POD-4
-async def _pods(asked: ApiRequest) -> Response:
-    return await answer_asks(asked, "pods", PodFilter(asked.maybe("namespace", str)))
+async def _pods(request: ApiRequest) -> Response:
+    return await answer_asks(request, "pods", PodFilter(request.maybe("namespace", str)))
 
 
 # POD-31
-async def _without_ask(asked: ApiRequest) -> Response:
-    namespace, behind = asked.maybe("namespace", str), parts_of(asked, "after") or ("", "")
+async def _list_without_ask(request: ApiRequest) -> Response:
+    namespace, behind = request.maybe("namespace", str), parts_of(request, "after") or ("", "")
 
     def select(_: ReadContext, most: int) -> Steps[Sequence[PodWithoutAsk]]:
         yield
-        found = [one for one in PodWithoutAsk.all(asked.service) if one.place > behind]
+        found = [one for one in PodWithoutAsk.all(request.service) if one.place > behind]
         return [one for one in found if namespace in {None, one.namespace}][:most]
 
     return await answer_page(
-        asked, WITHOUT_ASK, _WITHOUT, select, lambda _, one: one, lambda one: one.place
+        request, WITHOUT_ASK, _WITHOUT, select, lambda _, one: one, lambda one: one.place
     )
 
 
 # POD-5, POD-10
-async def over_item(asked: ApiRequest, namespace: str, name: str) -> Mapping[str, object] | None:
+async def ended_pod_item(
+    request: ApiRequest, namespace: str, name: str
+) -> Mapping[str, object] | None:
     """Return the last ask that stood for a pod as a single item, or None."""
-    return item_of_life(asked, await ended_pod(asked.service, PodFilter(namespace, name)))
+    return item_of_life(request, await ended_pod(request.service, PodFilter(namespace, name)))
 
 
-async def _pod(asked: ApiRequest) -> Response:
-    namespace, name = asked.value("namespace", str), asked.value("pod", str)
-    columns = ASKS.picked(field_names(asked), single=True)
+async def _pod(request: ApiRequest) -> Response:
+    namespace, name = request.value("namespace", str), request.value("pod", str)
+    columns = ASKS.picked(field_names(request), single=True)
 
     def read(context: ReadContext) -> Steps[Mapping[str, object] | None]:
         rows = yield from asks_of_pod(context, namespace, name)
         return row_of(columns, rows[0]) if rows else None
 
-    found = await read_state(asked.service, read)
-    item = found.value or await over_item(asked, namespace, name)
+    found = await read_state(request.service, read)
+    item = found.value or await ended_pod_item(request, namespace, name)
     if item is None:
-        pod = PodWithoutAsk.of(asked.service, namespace, name)
+        pod = PodWithoutAsk.of(request.service, namespace, name)
         raise not_found(
-            "pod", f"{namespace}/{name}", "" if pod is None else f": it has no ask; {pod.told()}"
+            "pod",
+            f"{namespace}/{name}",
+            "" if pod is None else f": it has no ask; {pod.reasons_line()}",
         )
-    return json_response({**found.heading(asked.service), "item": item})
+    return json_response({**found.heading(request.service), "item": item})
 
 
 ENDPOINTS: Final = (
@@ -220,7 +224,7 @@ ENDPOINTS: Final = (
     list_endpoint(
         f"/api/v1/{_WITHOUT}",
         "Pods of Kubernetes that wait for Muster and have no ask, by namespace and name.",
-        _without_ask,
+        _list_without_ask,
         WITHOUT_ASK,
         query("namespace", TEXT_KIND, "Those of this namespace."),
         behind_cursor(_WITHOUT, str, str),

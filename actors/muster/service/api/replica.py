@@ -1,4 +1,4 @@
-"""A second server in the API: what a follower asks its leader, and how it takes over."""
+"""A second server in the API: what a follower requests from its leader, and how it takes over."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _directory(service: Service) -> Path:
     return service.options.state
 
 
-def _leading(service: Service) -> Path:
+def _leader_directory(service: Service) -> Path:
     """Return the state directory of a server that leads.
 
     Raises:
@@ -100,14 +100,14 @@ def _leading(service: Service) -> Path:
     directory = _directory(service)
     leadership = service.leadership
     if leadership.leader is not None:
-        told = f"this server follows {leadership.leader}: follow that one"
-        raise Problem(503, told, headers={"Retry-After": "1"})
+        message = f"this server follows {leadership.leader}: follow that one"
+        raise Problem(503, message, headers={"Retry-After": "1"})
     return directory
 
 
 # REPLICA-9
-async def _about(asked: ApiRequest) -> Response:
-    service, leadership = asked.service, asked.service.leadership
+async def _about(request: ApiRequest) -> Response:
+    service, leadership = request.service, request.service.leadership
     directory = _directory(service)
 
     def read() -> dict[str, object]:
@@ -154,13 +154,13 @@ class _CopyStream(LongResponse):
 
 
 # REPLICA-2
-async def _checkpoint(asked: ApiRequest) -> Response:
-    return _CopyStream(asked.service.broadcast, _leading(asked.service))
+async def _checkpoint(request: ApiRequest) -> Response:
+    return _CopyStream(request.service.broadcast, _leader_directory(request.service))
 
 
 # REPLICA-11
 async def _check_place(directory: Path, batch: int, digest: str) -> None:
-    """Check that the batches after one follow it here, too.
+    """Check that this history has a batch, so that a follower can go on after it.
 
     Raises:
         Problem: 409 if another batch has its number, or none has it yet; 410 if what comes next was
@@ -171,15 +171,15 @@ async def _check_place(directory: Path, batch: int, digest: str) -> None:
         with StateReader(directory) as reader:
             anchor, last = reader.meta.anchor, reader.last()
             if batch < anchor.batch:
-                told = f"batches up to {anchor.batch} were removed, as `keep` says"
-                return Problem(410, f"{told}: begin with a checkpoint", first=anchor.batch + 1)
+                message = f"batches up to {anchor.batch} were removed, as `keep` says"
+                return Problem(410, f"{message}: begin with a checkpoint", first=anchor.batch + 1)
             if batch > last.batch:
-                told = f"batch {batch} is not here: the last one is {last.batch}"
-                return Problem(409, f"{told}: begin with a checkpoint", last=last.batch)
+                message = f"batch {batch} is not here: the last one is {last.batch}"
+                return Problem(409, f"{message}: begin with a checkpoint", last=last.batch)
             (place,) = reader.places([batch])
             if place.digest.hex() != digest:
-                told = f"batch {batch} is another one here: the histories differ"
-                return Problem(409, f"{told}: begin with a checkpoint", last=last.batch)
+                message = f"batch {batch} is another one here: the histories differ"
+                return Problem(409, f"{message}: begin with a checkpoint", last=last.batch)
         return None
 
     problem = await trio.to_thread.run_sync(read)
@@ -187,9 +187,9 @@ async def _check_place(directory: Path, batch: int, digest: str) -> None:
         raise problem
 
 
-async def _place(asked: ApiRequest) -> Response:
-    directory = _leading(asked.service)
-    batch, digest = asked.value("batch", int), asked.value("digest", str)
+async def _place(request: ApiRequest) -> Response:
+    directory = _leader_directory(request.service)
+    batch, digest = request.value("batch", int), request.value("digest", str)
     await _check_place(directory, batch, digest)
     return json_response({"batch": batch})
 
@@ -234,7 +234,7 @@ class _BatchStream(LongResponse):
                 return b""
             else:
                 with trio.move_on_after(BEAT_S) as waiting:
-                    await followers.news(self._after)
+                    await followers.wait_for_batches(self._after)
                 if waiting.cancelled_caught:
                     await self._push(send, self._beat())
 
@@ -242,13 +242,13 @@ class _BatchStream(LongResponse):
         return frame_of(["beat", self._leadership.term, self._followers.last])
 
     async def _send_kept(self, send: Send) -> None:
-        """Send what is not remembered, from the store."""
+        """Send the batches that are no longer in memory, from the store."""
 
-        def opened() -> tuple[StateReader, Iterator[BatchGroup]]:
+        def open_store() -> tuple[StateReader, Iterator[BatchGroup]]:
             reader = StateReader(self._directory)
             return reader, groups_after(reader, self._after)
 
-        reader, groups = await trio.to_thread.run_sync(opened)
+        reader, groups = await trio.to_thread.run_sync(open_store)
         try:
             while (group := await trio.to_thread.run_sync(next, groups, None)) is not None:
                 await self._push(send, group.frame())
@@ -259,22 +259,22 @@ class _BatchStream(LongResponse):
             reader.close()
 
 
-async def _batches(asked: ApiRequest) -> Response:
-    service = asked.service
-    directory = _leading(service)
-    after = asked.value("after", int)
-    await _check_place(directory, after, asked.value("digest", str))
+async def _batches(request: ApiRequest) -> Response:
+    service = request.service
+    directory = _leader_directory(service)
+    after = request.value("after", int)
+    await _check_place(directory, after, request.value("digest", str))
     reading = service.leadership.followers.reading(
-        asked.value("follower", str)[:200],
-        (asked.maybe("url", str) or "")[:200],
-        (asked.maybe("version", str) or "")[:50],
+        request.value("follower", str)[:200],
+        (request.maybe("url", str) or "")[:200],
+        (request.maybe("version", str) or "")[:50],
         after,
     )
     return _BatchStream(service, directory, after, reading)
 
 
-async def _fields(asked: ApiRequest) -> Mapping[str, Any]:
-    return _fields_of(await body_of(asked.request))
+async def _fields(request: ApiRequest) -> Mapping[str, Any]:
+    return _fields_of(await body_of(request.http))
 
 
 def _fields_of(written: bytes) -> Mapping[str, Any]:
@@ -301,33 +301,34 @@ def _field(fields: Mapping[str, Any], name: str, kind: type[T]) -> T:
 
 
 # REPLICA-6, REPLICA-10
-async def _acknowledged(asked: ApiRequest) -> Response:
-    _leading(asked.service)
-    followers = asked.service.leadership.followers
-    if media_of(asked.request, {JSON, LINES}, JSON) == JSON:
-        _hear(followers, await _fields(asked))
+async def _acknowledged(request: ApiRequest) -> Response:
+    _leader_directory(request.service)
+    followers = request.service.leadership.followers
+    if media_of(request.http, {JSON, LINES}, JSON) == JSON:
+        _note_acknowledgement(followers, await _fields(request))
         return Response(status_code=204)
     left = b""
-    with suppress(ClientDisconnect):  # It goes on after what it has, with another connection.
-        async for some in asked.request.stream():
+    # The follower goes on after its last batch, on another connection.
+    with suppress(ClientDisconnect):
+        async for some in request.http.stream():
             *lines, left = (left + some).split(b"\n")
             for line in lines:
-                _hear(followers, _fields_of(line))
+                _note_acknowledgement(followers, _fields_of(line))
     if left:
-        _hear(followers, _fields_of(left))
+        _note_acknowledgement(followers, _fields_of(left))
     return Response(status_code=204)
 
 
-def _hear(followers: Followers, fields: Mapping[str, Any]) -> None:
+def _note_acknowledgement(followers: Followers, fields: Mapping[str, Any]) -> None:
     name, batch = _field(fields, "follower", str), _number(fields, "batch")
     followers.acknowledge(name, batch)
     if "difference" in fields:
-        followers.differ(name, _field(fields, "difference", str)[:2000])
+        followers.note_difference(name, _field(fields, "difference", str)[:2000])
 
 
 # REPLICA-12
-async def _promote(asked: ApiRequest) -> Response:
-    service = asked.service
+async def _promote(request: ApiRequest) -> Response:
+    service = request.service
     following = service.following
     if following is None or service.leadership.leader is None:
         term = service.leadership.term
@@ -353,11 +354,11 @@ async def _promote(asked: ApiRequest) -> Response:
 
 
 # REPLICA-14
-async def _over(asked: ApiRequest) -> Response:
-    fields = await _fields(asked)
+async def _over(request: ApiRequest) -> Response:
+    fields = await _fields(request)
     term, url = _number(fields, "term"), _field(fields, "url", str)[:200]
-    is_over = asked.service.leadership.hear(term, url, "the server that was promoted")
-    return json_response({"over": is_over, "term": asked.service.leadership.term})
+    is_over = request.service.leadership.observe_term(term, url, "the server that was promoted")
+    return json_response({"over": is_over, "term": request.service.leadership.term})
 
 
 _DIGEST: Final = ParameterKind({"type": "string", "pattern": "^[0-9a-f]{64}$"}, str)

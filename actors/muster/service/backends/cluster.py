@@ -58,7 +58,7 @@ _LONGEST: Final = 200
 
 
 class NoClusterError(MusterError):
-    """The cluster cannot be reached, or what speaks to it cannot run."""
+    """The cluster cannot be reached, or its client cannot run."""
 
 
 @attrs.frozen
@@ -161,7 +161,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
         self._binder: ResumingBinder | None = None
         #: Set when orders have the term of the service.
         self._leads = trio.Event()
-        #: Set when nothing runs there any more that nobody has asked for.
+        #: Set when nothing runs there any more for allocations that are over.
         self._is_clear = trio.Event()
         #: The node where the command of an ask has started last, by its name.
         self._nodes: OrderedDict[tuple[str, str], str] = OrderedDict()
@@ -178,7 +178,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
 
     @abstractmethod
     async def lead(self, cluster: C, host: BackendHost) -> None:
-        """Let all orders have the term of the service, which hears of a higher one."""
+        """Send all orders with the term of the service, which learns of a higher one."""
 
     def unreachable(self, error: Exception) -> str:
         """Return in words why the cluster cannot be reached."""
@@ -219,7 +219,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
             raise NoClusterError(self.unreachable(error)) from None
 
     async def _connect_again(self) -> None:
-        for rest_s in _rests():
+        for rest_s in _retry_delays():
             try:
                 await self._stay(trio.TASK_STATUS_IGNORED)
             except (MusterError, OSError, ImportError) as error:
@@ -236,7 +236,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
             task_status.started()
             await trio.sleep_forever()
 
-    async def _reach(self) -> C:
+    async def _wait_for_cluster(self) -> C:
         """Wait until there is a connection, and return it.
 
         Raises:
@@ -250,16 +250,16 @@ class ClusterBackend(ABC, Generic[Own, C]):
 
     # RAY-7, SLURM-7
     def health(self) -> Mapping[str, object]:
-        """Return how the service stands with the cluster."""
+        """Return the state of the connection, for ``/healthz``."""
         is_connected, detail = (
             (False, self._failure)
             if self.cluster is None
             else (self.cluster.is_connected, self.cluster.trouble)
         )
-        told: dict[str, object] = {"connected": is_connected}
-        return told if detail is None else {**told, "detail": detail}
+        report: dict[str, object] = {"connected": is_connected}
+        return report if detail is None else {**report, "detail": detail}
 
-    def followed(self) -> None:
+    def followed_configuration(self) -> None:
         """Return nothing: the service reads its file."""
 
     def waits_for(self) -> str | None:
@@ -290,7 +290,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
     # RAY-8, SLURM-8
     async def _follow(self, host: BackendHost) -> None:
         with suppress(ClosedSchedulerError):
-            cluster = await self._awaited(host)
+            cluster = await self._connected_cluster(host)
             if host.leadership.term:
                 await self.lead(cluster, host)
             self._leads.set()
@@ -300,17 +300,17 @@ class ClusterBackend(ABC, Generic[Own, C]):
             await cluster.follow(host.scheduler)
 
     # RAY-6, SLURM-6
-    async def _awaited(self, host: BackendHost) -> C:
-        """Wait until there is a connection; nodes that are not there for long are removed."""
+    async def _connected_cluster(self, host: BackendHost) -> C:
+        """Wait for a connection; if that takes too long, remove the nodes of the cluster."""
         with trio.move_on_after(self.options.patience_s):
             await self._connected.wait()
         if self.cluster is None:
-            nodes = await host.look(self._nodes_of)
+            nodes = await host.inspect(self._nodes_of)
             if nodes:
-                told = "%s has not come for %g s: its nodes are removed"
-                _LOG.warning(told, self.options.system, self.options.patience_s)
+                message = "%s has not come for %g s: its nodes are removed"
+                _LOG.warning(message, self.options.system, self.options.patience_s)
             for name in nodes:
-                with suppress(RefusedError):  # somebody else has removed it
+                with suppress(RefusedError):  # it was removed already
                     await host.scheduler.remove_node(name)
             await self._connected.wait()
         assert self.cluster is not None, "it is noted before"
@@ -343,16 +343,18 @@ class ClusterBackend(ABC, Generic[Own, C]):
         with trio.move_on_after(min(self.options.patience_s, _PATIENCE_S)):
             await self._is_clear.wait()
         if not self._is_clear.is_set():
-            told = f"{self.options.system} has not answered yet"
-            raise self.lost(str(self.health().get("detail", told)))
-        cluster = await self._reach()
+            message = f"{self.options.system} has not answered yet"
+            raise self.lost(str(self.health().get("detail", message)))
+        cluster = await self._wait_for_cluster()
         try:
-            await self._with(cluster).run(allocation, self._noting(allocation, started))
+            await self._resuming_binder(cluster).run(
+                allocation, self._start_noter(allocation, started)
+            )
         except MusterError as error:
-            told_as = self.failure(error, allocation)
-            if told_as is error:
+            failure = self.failure(error, allocation)
+            if failure is error:
                 raise
-            raise told_as from error
+            raise failure from error
 
     # RAY-5, SLURM-5
     async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
@@ -364,11 +366,13 @@ class ClusterBackend(ABC, Generic[Own, C]):
         if allocation.work is None or allocation.work.command is None:
             await hold_allocation(started)
             return
-        cluster = await self._reach()
+        cluster = await self._wait_for_cluster()
         await self._leads.wait()  # soon: the scheduler has begun, and so the nodes are followed
-        await self._with(cluster).resume(allocation, self._noting(allocation, started))
+        await self._resuming_binder(cluster).resume(
+            allocation, self._start_noter(allocation, started)
+        )
 
-    def _with(self, cluster: C) -> ResumingBinder:
+    def _resuming_binder(self, cluster: C) -> ResumingBinder:
         if self._binder is None:
             self._binder = self.binder_of(cluster)
         return self._binder
@@ -387,8 +391,10 @@ class ClusterBackend(ABC, Generic[Own, C]):
             stderr=output,
         )
 
-    def _noting(self, allocation: Allocation, started: Callable[[], None]) -> Callable[[], None]:
-        """Return what says that a command has started, and notes where."""
+    def _start_noter(
+        self, allocation: Allocation, started: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Return a callback that notes the node of a command, and reports that it has started."""
 
         def call() -> None:
             name = (allocation.app, allocation.ask)
@@ -412,7 +418,7 @@ class ClusterBackend(ABC, Generic[Own, C]):
     async def output(
         self, host: BackendHost, app: str, ask: str, attempt: int | None
     ) -> StartOutput:
-        """Return where the output of a command is, if its file is here, too.
+        """Return the output of a command, if its file is on this machine, too.
 
         Raises:
             NoOutputError: If it is not.
@@ -420,16 +426,18 @@ class ClusterBackend(ABC, Generic[Own, C]):
         wanted = attempt or 1
         if wanted != 1:
             run = self.options.run
-            told = f"attempt: {wanted}: with --run {run} all starts of an ask write to one file"
-            raise NoOutputError(told, parameter="attempt")
+            message = f"attempt: {wanted}: with --run {run} all starts of an ask write to one file"
+            raise NoOutputError(message, parameter="attempt")
         file = self._file_of(app, ask)
         if file is None or not await trio.to_thread.run_sync(file.is_file):
             # What is bound and has no file here writes it elsewhere.
             known = host.ledger.ask(app, ask)
             may_start = host.ledger.may_start(app, ask)
             waits = known is not None and known.bound_us is None and may_start
-            told = self._where(app, ask, host.ledger.failure(app, ask), may_start=may_start)
-            raise NoOutputError(told, may_start=waits)
+            message = self._output_place(
+                app, ask, host.ledger.failure(app, ask), may_start=may_start
+            )
+            raise NoOutputError(message, may_start=waits)
 
         async def is_over() -> bool:
             known = host.ledger.ask(app, ask)
@@ -437,7 +445,9 @@ class ClusterBackend(ABC, Generic[Own, C]):
 
         return StartOutput(file, 1, is_over)
 
-    def _where(self, app: str, ask: str, failure: StartFailure | None, *, may_start: bool) -> str:
+    def _output_place(
+        self, app: str, ask: str, failure: StartFailure | None, *, may_start: bool
+    ) -> str:
         """Return in words where the output of the command of an ask is, or why there is none.
 
         Args:
@@ -452,13 +462,13 @@ class ClusterBackend(ABC, Generic[Own, C]):
             return f"the command of {app}/{ask} has not started{why}"
         on = "the node where it ran" if node is None else f"the node {node}"
         output = self._file_of(app, ask)
-        there = self.own_output if output is None else f"in {output}"
+        place = self.own_output if output is None else f"in {output}"
         if node is None and may_start:
             return (
                 f"the command of {app}/{ask} has not started since this service did; what it may "
-                f"have written before is on {on}, {there}"
+                f"have written before is on {on}, {place}"
             )
-        return f"what the command of {app}/{ask} has written is on {on}, {there}{why}"
+        return f"what the command of {app}/{ask} has written is on {on}, {place}{why}"
 
 
 def bound_numbers(machine: CoordinatorMachine) -> Steps[set[int]]:
@@ -470,7 +480,7 @@ def bound_numbers(machine: CoordinatorMachine) -> Steps[set[int]]:
     return bound
 
 
-def _rests() -> Iterator[float]:
+def _retry_delays() -> Iterator[float]:
     rest_s = 1.0
     while True:
         yield rest_s

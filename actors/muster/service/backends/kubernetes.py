@@ -276,9 +276,9 @@ class KubernetesBackend:
 
     @asynccontextmanager
     async def running(self, host: BackendHost, server: str) -> AsyncGenerator[None, None]:
-        """Let the service have what the cluster has for the time of a block.
+        """Follow the cluster for the time of a block.
 
-        It begins when all that there is has been let in.
+        The block begins when all its objects have been let in.
         """
         cluster = self._cluster
         assert cluster is not None, "it is opened before"
@@ -293,10 +293,10 @@ class KubernetesBackend:
         with suppress(ClosedSchedulerError):
             await cluster.follow(host.scheduler)
 
-    # How it stands
+    # Status
 
-    def followed(self) -> tuple[str, Configuration] | None:
-        """Return which ConfigMap is followed, and what it has said last; or None."""
+    def followed_configuration(self) -> tuple[str, Configuration] | None:
+        """Return the ConfigMap that is followed, and its last configuration; or None."""
         known = None if self._cluster is None else self._cluster.configuration
         return None if known is None else (f"{_CONFIG_MAP}{self._config_map}", known)
 
@@ -306,18 +306,18 @@ class KubernetesBackend:
         return self._waits_for and (lacks or self._waits_for)
 
     def health(self) -> Mapping[str, object]:
-        """Return how the service stands with the API server."""
+        """Return the state of the connection to the API server, for ``/healthz``."""
         cluster = self._cluster
         since = None if cluster is None else cluster.silent_since
-        told: dict[str, object] = {"connected": cluster is not None and since is None}
+        report: dict[str, object] = {"connected": cluster is not None and since is None}
         if since is not None:
             age_s = trio.current_time() - since
-            told["since"] = iso_date(WallClock().now_us() - round(age_s * 1_000_000))
+            report["since"] = iso_date(WallClock().now_us() - round(age_s * 1_000_000))
         if cluster is not None and cluster.trouble is not None:
-            told["detail"] = cluster.trouble
+            report["detail"] = cluster.trouble
         if (awaited := self.waits_for()) is not None:
-            told["waits_for"] = awaited
-        return told
+            report["waits_for"] = awaited
+        return report
 
     def measures(self) -> Mapping[str, Measure]:
         """Return the values of its metrics."""
@@ -349,12 +349,12 @@ class KubernetesBackend:
         Raises:
             NoOutputError: Always.
         """
-        told = "the kubelet has the output of pods: kubectl logs shows it"
-        raise NoOutputError(told)
+        message = "the kubelet has the output of pods: kubectl logs shows it"
+        raise NoOutputError(message)
 
 
 def _own_name() -> str:
-    """Return the name of this process, which no other process has."""
+    """Return a unique name of this process."""
     return f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
 
 

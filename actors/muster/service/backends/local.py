@@ -167,7 +167,7 @@ class LocalBackend:
 
     @asynccontextmanager
     async def running(self, host: BackendHost, server: str) -> AsyncGenerator[None, None]:
-        """Let jobs start, and do for the time of a block what there is to do besides."""
+        """Let jobs start for the time of a block; end orphans, and remove old output."""
 
         async def surroundings(allocation: Allocation) -> CommandContext:
             def read(machine: CoordinatorMachine) -> Steps[CommandContext]:
@@ -177,12 +177,12 @@ class LocalBackend:
                 node = machine.view.nodes.nodes.get(allocation.node)
                 return CommandContext(submitter, _stocks(node))
 
-            return await host.look(read)
+            return await host.inspect(read)
 
         self._binder.serve(server, surroundings)
         async with trio.open_nursery() as nursery:
-            is_first = not self._binder.was_here
-            nursery.start_soon(self._binder.end_orphans, await host.look(bound_numbers))
+            is_first = not self._binder.has_run_before
+            nursery.start_soon(self._binder.end_orphans, await host.inspect(bound_numbers))
             await self._add_machine(host, is_first=is_first)
             store = store_options(self._options.state, "full", 1, self._options.keep)
             nursery.start_soon(self._prune_always, None if store is None else store.keep_us)
@@ -199,15 +199,15 @@ class LocalBackend:
             nodes = machine.view.nodes.nodes
             return bool(nodes), nodes.get(name)
 
-        has_nodes, own = await host.look(read)
+        has_nodes, own = await host.inspect(read)
         if is_first and not has_nodes and self._own.adds_node:
             resources = capacity()
             found = await find_gpus() if gpus is None else Gpus.of(gpus)
             await host.scheduler.add_node(name, resources, devices=found.devices or None)
-            told = [f"{kind} {amount:,}" for kind, amount in resources.items()]
+            amounts = [f"{kind} {amount:,}" for kind, amount in resources.items()]
             if found.each:
-                told.append(f"{GPU} {len(found.each)} ({found.description})")
-            _LOG.info("this machine is the node %s: %s", name, ", ".join(told))
+                amounts.append(f"{GPU} {len(found.each)} ({found.description})")
+            _LOG.info("this machine is the node %s: %s", name, ", ".join(amounts))
         elif gpus is not None and own is not None:
             stock = _stocks(own).get(GPU)
             count = 0 if stock is None else stock.count
@@ -231,7 +231,7 @@ class LocalBackend:
     def health(self) -> None:
         """Return nothing: this machine is there."""
 
-    def followed(self) -> None:
+    def followed_configuration(self) -> None:
         """Return nothing: the service reads its file."""
 
     def waits_for(self) -> str | None:
@@ -258,29 +258,33 @@ class LocalBackend:
         Raises:
             NoOutputError: If there is none.
         """
-        came_us = _came_us(host, app, ask)
+        came_us = _arrival_us(host, app, ask)
 
-        def look() -> tuple[list[Attempt], Sequence[Attempt]]:
+        def find() -> tuple[list[Attempt], Sequence[Attempt]]:
             attempts = self._binder.logs.attempts(app, ask)
             return attempts, earlier_of(attempts, came_us)
 
-        attempts, earlier = await trio.to_thread.run_sync(look)
+        attempts, earlier = await trio.to_thread.run_sync(find)
         own = attempts[len(earlier) :]
         if not (own if attempt is None else attempts):
             failure = host.ledger.failure(app, ask)
             why = "" if failure is None else f"; {failure.text()}"
-            told = f"{app}/{ask} has no output: no command of it has started here{why}"
+            message = f"{app}/{ask} has no output: no command of it has started here{why}"
             if earlier:
-                told += f"; of an earlier ask of this name there is that of {_numbers(earlier)}"
+                message += (
+                    f"; of an earlier ask of this name there is that of {_numbers_text(earlier)}"
+                )
             may_start = host.ledger.may_start(app, ask)
-            raise NoOutputError(told, may_start=may_start, earlier=_listed(earlier))
+            raise NoOutputError(message, may_start=may_start, earlier=_attempt_numbers(earlier))
         wanted = attempt or own[-1].number
         found = next((one for one in attempts if one.number == wanted), None)
         if found is None:
-            there = [_numbers(own)] if own else []
-            there += [f"{_numbers(earlier)} (of an earlier ask of this name)"] if earlier else []
-            told = f"attempt: {wanted}: there is output of {', and of '.join(there)}"
-            raise NoOutputError(told, parameter="attempt")
+            starts = [_numbers_text(own)] if own else []
+            starts += (
+                [f"{_numbers_text(earlier)} (of an earlier ask of this name)"] if earlier else []
+            )
+            message = f"attempt: {wanted}: there is output of {', and of '.join(starts)}"
+            raise NoOutputError(message, parameter="attempt")
 
         async def is_over() -> bool:
             return "ended_us" in await trio.to_thread.run_sync(found.about)
@@ -299,7 +303,7 @@ def _stocks(node: Node | None) -> Mapping[str, DeviceStock]:
 
 
 # PAGE-86
-def _came_us(host: BackendHost, app: str, ask: str) -> int | None:
+def _arrival_us(host: BackendHost, app: str, ask: str) -> int | None:
     """Return when an ask came, or else its application, in microseconds since 1970, or None."""
     ledger = host.ledger
     known = ledger.ask(app, ask) or ledger.app(app) or ledger.completed.get(app)
@@ -308,9 +312,9 @@ def _came_us(host: BackendHost, app: str, ask: str) -> int | None:
     return host.unix_us(known.came_us)
 
 
-def _numbers(attempts: Sequence[Attempt]) -> str:
-    return ", ".join(map(str, _listed(attempts)))
+def _numbers_text(attempts: Sequence[Attempt]) -> str:
+    return ", ".join(map(str, _attempt_numbers(attempts)))
 
 
-def _listed(attempts: Sequence[Attempt]) -> list[int]:
+def _attempt_numbers(attempts: Sequence[Attempt]) -> list[int]:
     return [one.number for one in attempts[-_MOST_STARTS:]]

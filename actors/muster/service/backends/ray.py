@@ -156,7 +156,8 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
         "have a file of its own"
     )
     # Ray ends what is connected to it when it has been away for a minute. So a run that waits for
-    # Ray hears of the lost connection, which is no failed attempt, before its time to start is over.
+    # Ray learns of the lost connection, which is no failed attempt, before its time to start is
+    # over.
     starting_s = 90.0
 
     @override
@@ -208,10 +209,10 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
     @override
     async def lead(self, cluster: Cluster, host: BackendHost) -> None:
         leads = host.leadership
-        # Whoever leads has the same origin of time, and a new state directory another one.
+        # All leaders have the same origin of time, and a new state directory has another one.
         await cluster.runs.link.lead(
             {"scheduler": str(host.unix_us(0)), "term": leads.term},
-            lambda term: leads.hear(term, "", "the agent of Ray"),
+            lambda term: leads.observe_term(term, "", "the agent of Ray"),
         )
 
     # RAY-4
@@ -221,21 +222,21 @@ class RayBackend(ClusterBackend[RayOptions, Cluster]):
         missing = f"there is no folder {str(folder)!r}"
         if folder is None or not isinstance(error, RunFailedError) or missing not in str(error):
             return error
-        told = f"--ray-output: there is no folder {folder} on the node {allocation.node}"
-        return RunFailedError(told)
+        message = f"--ray-output: there is no folder {folder} on the node {allocation.node}"
+        return RunFailedError(message)
 
     # RAY-5
     @override
     async def clear(self, cluster: Cluster, host: BackendHost) -> None:
-        bound = await host.look(bound_numbers)
+        bound = await host.inspect(bound_numbers)
         while True:
             try:
                 survivors = await cluster.survivors()
                 async with trio.open_nursery() as nursery:
                     for one in survivors:
                         if one.number not in bound:
-                            told = "%s/%s is ended on Ray: its allocation is over"
-                            _LOG.info(told, one.app, one.ask)
+                            message = "%s/%s is ended on Ray: its allocation is over"
+                            _LOG.info(message, one.app, one.ask)
                             nursery.start_soon(cluster.end, one, self.options.grace_s)
             except* RayLostError as lost:
                 _LOG.warning("what is over on Ray is not ended yet: %s", lost.exceptions[0])

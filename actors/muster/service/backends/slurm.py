@@ -175,7 +175,7 @@ class SlurmBackend(ClusterBackend[SlurmOptions, Slurm]):
     @override
     async def lead(self, cluster: Slurm, host: BackendHost) -> None:
         leads = host.leadership
-        cluster.lead(leads.term, lambda term, whom: leads.hear(term, "", whom))
+        cluster.lead(leads.term, lambda term, whom: leads.observe_term(term, "", whom))
 
     @override
     def binder_of(self, cluster: Slurm) -> SlurmBinder:

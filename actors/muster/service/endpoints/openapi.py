@@ -253,8 +253,8 @@ def endpoint_of(described: Callable[[], Sequence[Endpoint]]) -> Endpoint:
         described: Returns the end points to describe.
     """
 
-    async def describe(asked: ApiRequest) -> Response:
-        secured = not isinstance(asked.service.access, OpenAccess)
+    async def describe(request: ApiRequest) -> Response:
+        secured = not isinstance(request.service.access, OpenAccess)
         return json_response(document_of(described(), secured=secured))
 
     return Endpoint(

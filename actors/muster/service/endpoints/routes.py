@@ -76,13 +76,13 @@ class ApiRequest:
 
     Attributes:
         service: The service.
-        request: The request.
+        http: The request as Starlette has it.
         who: Who sends it.
         values: The values of all parameters of the end point, by name.
     """
 
     service: Service
-    request: Request
+    http: Request
     who: Principal
     values: Mapping[str, Any]
 
@@ -103,7 +103,7 @@ class ApiRequest:
 
 
 Handler = Callable[[ApiRequest], Awaitable[Response]]
-"""Answers a request; what it raises as :class:`Problem` or ``MusterError`` is told the client."""
+"""Answers a request; the client gets the :class:`Problem` or ``MusterError`` that it raises."""
 
 
 @final
@@ -150,7 +150,7 @@ def not_found(what: str, name: str, guess: str = "", **members: object) -> Probl
 
 
 class MethodRoute(Protocol):
-    """What answers one method at one path."""
+    """The handler of one method at one path."""
 
     @property
     def method(self) -> str:
@@ -213,7 +213,7 @@ def with_fixed_paths(app: Starlette) -> ASGIApp:
 @final
 @attrs.frozen
 class _Resource(Generic[R]):
-    """What stands at one path: a row for each method."""
+    """The resource at one path: a row for each method."""
 
     service: Callable[[], Service]
     by_method: Mapping[str, R]
@@ -259,7 +259,7 @@ async def answer_endpoint(service: Service, endpoint: Endpoint, request: Request
     except MusterError as error:
         return problem_of(error).response()
     except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
-        # The client learns nothing of the inside; the log has all of it.
+        # The client gets no internals; the log has the traceback.
         _LOG.exception("%s %s", request.method, request.url.path)
         return Problem(500, "the service has a bug here; its log says more").response()
 
@@ -283,13 +283,13 @@ def _values(endpoint: Endpoint, request: Request) -> dict[str, object]:
     unknown = [name for name in in_query if name not in known]
     if unknown:
         right = ", ".join(sorted(known)) or "none"
-        told = f"{unknown[0][:100]}: is no parameter here; known are: {right}"
-        raise Problem(400, told, parameter=unknown[0][:100])
+        message = f"{unknown[0][:100]}: is no parameter here; known are: {right}"
+        raise Problem(400, message, parameter=unknown[0][:100])
     return values
 
 
 def problem_of(error: MusterError) -> Problem:
-    """Return how a client is told of an error of Muster."""
+    """Return the problem for an error of Muster."""
     match error:
         case RefusedError():
             return Problem(409, str(error))

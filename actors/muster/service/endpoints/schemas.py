@@ -71,8 +71,8 @@ class Parameter:
         try:
             return self.kind.read(written)
         except ValueError as error:
-            told = f"{self.name}: {written[:100]!r}: {error}"
-            raise Problem(400, told, parameter=self.name) from None
+            message = f"{self.name}: {written[:100]!r}: {error}"
+            raise Problem(400, message, parameter=self.name) from None
 
 
 def query(name: str, kind: ParameterKind, about: str, *, default: object = None) -> Parameter:
@@ -297,19 +297,19 @@ class Table(Generic[R]):
         Args:
             single: Whether it is for a single item.
         """
-        return [one.name for one in self._of(single=single)]
+        return [one.name for one in self._columns_of(single=single)]
 
     def picked(self, names: Sequence[str] | None, *, single: bool) -> Sequence[Column[R]]:
         """Return the columns of these names in the order of the table; all for None."""
-        columns = self._of(single=single)
+        columns = self._columns_of(single=single)
         return columns if names is None else [one for one in columns if one.name in names]
 
     def schema(self, *, single: bool) -> dict[str, Any]:
         """Return the JSON schema of an item; with ``fields`` it has only those."""
-        columns = self._of(single=single)
+        columns = self._columns_of(single=single)
         return only(shape(**{one.name: about(one.schema, one.about) for one in columns}))
 
-    def _of(self, *, single: bool) -> Sequence[Column[R]]:
+    def _columns_of(self, *, single: bool) -> Sequence[Column[R]]:
         return [one for one in self.columns if single or not one.single]
 
 

@@ -166,7 +166,7 @@ async def in_force(service: RunningService) -> ConfigurationView:
         yield
         return machine.configuration
 
-    return configuration_view(await service.look(read))
+    return configuration_view(await service.inspect(read))
 
 
 def problems_of(problems: Sequence[ConfigProblem]) -> list[dict[str, object]]:
@@ -292,7 +292,7 @@ class ConfigOrigin:
 
     Attributes:
         kind: ``file``, ``applied``, or ``default`` if there is only ``root``.
-        since_us: When it was read or applied, in microseconds since 1970; None if nobody knows.
+        since_us: When it was read or applied, in microseconds since 1970; None if unknown.
         file: The file, or the ConfigMap, that the service was started with, or None.
         differs: Whether that file said something else when it was read last.
     """
@@ -304,7 +304,7 @@ class ConfigOrigin:
 
     @property
     def until(self) -> str:
-        """Until when something else holds than that says."""
+        """When the file replaces the configuration in force, in words."""
         return replaced_once(str(self.file))
 
     def as_map(self) -> dict[str, object]:
@@ -340,7 +340,7 @@ class ConfigFile:
                 self._checksum, self._read_us = found["checksum"], found["read_us"]
 
     # ACCESS-40
-    def compared(self, kept: Configuration, read: Configuration) -> ConfigPrecedence:
+    def precedence(self, kept: Configuration, read: Configuration) -> ConfigPrecedence:
         """Return which configuration holds.
 
         Args:
@@ -360,18 +360,17 @@ class ConfigFile:
     def log_replacement(
         self, kept: Configuration, read: Configuration, applied_us: int | None
     ) -> tuple[bool, str]:
-        """Say in the log if something that was applied stays or is replaced, and keep the latter.
+        """Log whether an applied configuration stays or is replaced, and keep a replaced one.
 
         Args:
             kept: The configuration in force.
             read: What the file says now.
-            applied_us: When the one in force came, in microseconds since 1970; None if nobody
-                knows.
+            applied_us: When the one in force came, in microseconds since 1970; None if unknown.
 
         Returns:
             Whether the file comes in, and in words what becomes of it.
         """
-        holds = self.compared(kept, read)
+        holds = self.precedence(kept, read)
         changed = "" if holds is ConfigPrecedence.SAME else names_of_changes(kept, read)
         applied = f"the configuration applied{_at(applied_us)}"
         match holds:
@@ -432,12 +431,12 @@ class ConfigFile:
 
         Args:
             configuration: The configuration in force.
-            applied_us: When it came, in microseconds since 1970; None if nobody knows.
+            applied_us: When it came, in microseconds since 1970; None if unknown.
             followed: What is followed instead of the file, and the configuration there; or None.
         """
         if followed is not None:
-            place, there = followed
-            is_there = configuration == there
+            place, followed_configuration = followed
+            is_there = configuration == followed_configuration
             kind = "file" if is_there else "applied"
             return ConfigOrigin(kind, applied_us, place, not is_there)
         is_read = self._checksum is not None and _checksum(configuration) == self._checksum

@@ -40,10 +40,10 @@ T = TypeVar("T")
 @final
 @attrs.frozen(eq=False)
 class OneAtATime:
-    """Work on a copy of the state, or of history, of which only one is done at a time.
+    """Runs work on a copy of the state, or of history, one at a time.
 
     Attributes:
-        busy: What is said if it cannot be done now.
+        busy: The message if it cannot be done now.
         retry_s: After how many seconds one may try again.
         most: How many may wait.
         patience_s: How long one waits at most, in seconds.
@@ -142,7 +142,7 @@ def history_start(written: str) -> HistoryStart:
 
 @final
 class ClientGoneError(Exception):
-    """Nobody waits for the result any more."""
+    """The client no longer waits for the result."""
 
 
 # INPUT-15
@@ -156,28 +156,28 @@ def compare_history(
         since: Where to begin; if that is before everything that is kept, it begins there.
         now_us: The present instant, in microseconds since 1970 in UTC, where the comparison ends.
         configuration: The configuration.
-        gone: Set when nobody waits for it any more.
+        gone: Set when the client has gone.
 
     Raises:
         Problem: 409 if it could not have been in force then, or history cannot be read.
-        GoneError: If nobody waits for it any more.
+        ClientGoneError: If the client has gone.
     """
 
-    def look() -> None:
+    def check() -> None:
         if gone.is_set():
             raise ClientGoneError
 
     left_out: list[LeftOut] = []
     try:
-        with _opened(directory, since, now_us) as kept:
+        with _open_history(directory, since, now_us) as kept:
             sides = sides_of_kept(kept, (None, configuration), left_out)
             end_us = now_us - kept.origin_us
-            result = Comparison(*sides, in_step=True).run(look=look, until_us=end_us)
+            result = Comparison(*sides, in_step=True).run(look=check, until_us=end_us)
             names = ("as it was", "with the new configuration")
             begins_us = kept.origin_us + _begin_us(kept)
     except RefusedError as error:
-        told = f"it could not have come into force at the beginning of this history: {error}"
-        raise Problem(409, told) from None
+        message = f"it could not have come into force at the beginning of this history: {error}"
+        raise Problem(409, message) from None
     except FeedError as error:
         raise Problem(409, f"the history cannot be compared: {error.problem}") from None
     warnings = [Warned("", one.line, one.path, one.message) for one in configuration.told]
@@ -185,7 +185,7 @@ def compare_history(
     return {**span, **as_map([result], names, {"": left_out}, warnings)}
 
 
-def _opened(directory: Path, since: HistoryStart, now_us: int) -> KeptFeed:
+def _open_history(directory: Path, since: HistoryStart, now_us: int) -> KeptFeed:
     """Open the history from an instant on, or all of it if the instant comes before."""
     begin = since.at_us if since.back_us is None else now_us - since.back_us
     assert begin is not None, "it has one of the two"

@@ -1,9 +1,9 @@
 """Events in the bodies of requests: JSON, JSON lines or msgpack, within the limits.
 
 What the readers of feeds refuse is refused here with the same words: an event that is wrong by
-itself becomes a problem of this event, and a body in which no event can be told from the next is a
-problem of the request. An event that has only the commonest fields, with values of the usual
-types, needs no general parser; all others are left to the parser of feeds, which knows all rules.
+itself becomes a problem of this event, and a body that cannot be divided into events is a problem
+of the request. An event that has only the commonest fields, with values of the usual types, needs
+no general parser; all others are left to the parser of feeds, which knows all rules.
 """
 
 from __future__ import annotations
@@ -73,18 +73,18 @@ def raw_events(body: bytes, media: str, usage: Usage) -> Steps[list[RawEvent]]:
     if media == JSON:
         body = body.removeprefix(codecs.BOM_UTF8)
         is_list = body.lstrip()[:1] == b"["
-        fast = yield from _fast(body, usage, is_list=is_list)
+        fast = yield from _parse_fast(body, usage, is_list=is_list)
         if fast is not None:
             return fast
-        found = yield from _of_json(body, usage)
+        found = yield from _parse_json(body, usage)
     elif media in MSGPACK:
-        count, rest = _in_list(body)
+        count, rest = _unwrap_list(body)
         is_list = count is not None
-        found = yield from _of_feed(read_msgpack(BytesIO(rest), "the body"), usage)
+        found = yield from _parse_feed(read_msgpack(BytesIO(rest), "the body"), usage)
         if count is not None and count != len(found):
             raise Problem(400, f"the body: a list of {count}, and there are {len(found)} values")
     else:
-        found = yield from _of_feed(read_jsonl(BytesIO(body), "the body"), usage)
+        found = yield from _parse_feed(read_jsonl(BytesIO(body), "the body"), usage)
     if not found and not is_list:
         raise Problem(400, "the body is empty: send at least one event")
     most = usage.limits.nesting - is_list
@@ -96,11 +96,11 @@ def raw_events(body: bytes, media: str, usage: Usage) -> Steps[list[RawEvent]]:
     return found
 
 
-def _fast(body: bytes, usage: Usage, *, is_list: bool) -> Steps[list[RawEvent] | None]:
+def _parse_fast(body: bytes, usage: Usage, *, is_list: bool) -> Steps[list[RawEvent] | None]:
     """Return the events of JSON; None if the other parser has to look at it.
 
-    The fast parser does not see that a key stands twice in a map. But each entry of a map has a
-    colon. So if there are as many entries as colons, every key stands once.
+    The fast parser does not detect a duplicate key in a map. But each entry of a map has a colon.
+    So if there are as many entries as colons, every key is there once.
     """
     if len(body) > _AT_ONCE_BYTES or _LONG_NUMBER in body.translate(_DIGITS_AS_ZEROS):
         return None
@@ -122,7 +122,7 @@ def _fast(body: bytes, usage: Usage, *, is_list: bool) -> Steps[list[RawEvent] |
             raise _too_deep(usage)
         entries += found
     if entries != body.count(b":"):
-        return None  # a key stands twice, or a text has a colon
+        return None  # a key is there twice, or a text has a colon
     return [RawEvent(index, None, event) for index, event in enumerate(events)]
 
 
@@ -157,12 +157,12 @@ def _entries_of(value: Raw) -> int:
     return entries
 
 
-def _of_json(body: bytes, usage: Usage) -> Steps[list[RawEvent]]:
+def _parse_json(body: bytes, usage: Usage) -> Steps[list[RawEvent]]:
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        told = f"byte {error.start} (0x{body[error.start]:02x}): {error.reason}"
-        raise Problem(400, f"the body is not UTF-8: {told}") from None
+        detail = f"byte {error.start} (0x{body[error.start]:02x}): {error.reason}"
+        raise Problem(400, f"the body is not UTF-8: {detail}") from None
     found: list[RawEvent] = []
     try:
         for value, problem in read_listed(text):
@@ -171,14 +171,14 @@ def _of_json(body: bytes, usage: Usage) -> Steps[list[RawEvent]]:
             found.append(RawEvent(len(found), None, value, problem))
     except JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        told = f"the body is not JSON: {error.msg} ({where})"
-        raise Problem(400, told, line=error.lineno) from None
+        detail = f"the body is not JSON: {error.msg} ({where})"
+        raise Problem(400, detail, line=error.lineno) from None
     except ValueError as error:
         raise Problem(400, f"the body is not JSON: {error}") from None
     return found
 
 
-def _of_feed(events: Iterator[RawEvent], usage: Usage) -> Steps[list[RawEvent]]:
+def _parse_feed(events: Iterator[RawEvent], usage: Usage) -> Steps[list[RawEvent]]:
     found: list[RawEvent] = []
     try:
         for event in events:
@@ -190,7 +190,7 @@ def _of_feed(events: Iterator[RawEvent], usage: Usage) -> Steps[list[RawEvent]]:
     return found
 
 
-def _in_list(packed: bytes) -> tuple[int | None, bytes]:
+def _unwrap_list(packed: bytes) -> tuple[int | None, bytes]:
     """Return how many values the list around all values has, or None without one; and they."""
     first = packed[0] if packed else 0
     if 0x90 <= first <= 0x9F:
@@ -209,8 +209,8 @@ def _check_events(usage: Usage, count: int) -> None:
     """
     most = usage.limits.events
     if count > most:
-        told = f"the request has more than {most} events: send the rest in another one"
-        raise too_much("events", most, 413, told)
+        message = f"the request has more than {most} events: send the rest in another one"
+        raise too_much("events", most, 413, message)
 
 
 def _too_deep(usage: Usage) -> Problem:
@@ -244,7 +244,7 @@ class PlainEvents:
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, Raw], ...], Resources] = {}
 
-    def made(self, written: Mapping[str, Raw]) -> Event | None:
+    def convert(self, written: Mapping[str, Raw]) -> Event | None:
         """Return an event, or None if it is not plain."""
         app, ask = written.get("app"), written.get("ask")
         if type(app) is not str or type(ask) is not str or not app or not ask or "/" in app + ask:
@@ -300,17 +300,17 @@ _AT: Final = "at: events of a running scheduler have no time of their own"
 _FILE: Final = "file: no file of the server is read; send what is in it as config"
 
 
-def made_events(
+def convert_events(
     raws: Sequence[RawEvent], who: Principal, origin_us: int
 ) -> Steps[list[Event | str]]:
-    """Return the events as somebody may send them, or for each other one the reason.
+    """Return each event as its sender may submit it, or the reason why not.
 
     Args:
         raws: The events as written.
         who: Who sends them.
         origin_us: The origin of time, in microseconds since 1970 in UTC, from which dates count.
     """
-    made: list[Event | str] = []
+    convert: list[Event | str] = []
     plain = PlainEvents()
     for number, raw in enumerate(raws):
         if not number % SMALL_PIECE:
@@ -318,13 +318,13 @@ def made_events(
         value = raw.value
         event = None
         if type(value) is dict and raw.problem is None and "op" in value:
-            event = plain.made(value)
-        made.append(as_user(made_event(raw, origin_us), who) if event is None else event)
-    return made
+            event = plain.convert(value)
+        convert.append(as_user(convert_event(raw, origin_us), who) if event is None else event)
+    return convert
 
 
 # INPUT-3
-def made_event(raw: RawEvent, origin_us: int) -> Event | str:
+def convert_event(raw: RawEvent, origin_us: int) -> Event | str:
     """Return an event, or the reason why it is none."""
     value = raw.value
     if isinstance(value, dict):

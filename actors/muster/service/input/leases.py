@@ -1,8 +1,8 @@
-"""Leases: nodes that go away unless somebody renews them.
+"""Leases: nodes that are removed unless their lease is renewed.
 
-Which node has a lease follows from the events that were let in, so it is heard with every batch and
-kept with checkpoints. When a lease runs out is known to this process only, by a clock that nobody
-sets: after a start each node has its whole lease again.
+Which node has a lease follows from the events that were let in, so the leases are updated with
+every batch and saved in checkpoints. Only this process knows when a lease runs out, by a monotonic
+clock: after a start each node has its whole lease again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOG: Final = logging.getLogger("muster.service")
 _CHANGE: Final = {"fields": {"what": "change"}}
 
 _FORM: Final = "leases 1"
-"""What marks the form in which they are saved."""
+"""Marks the form in which they are saved."""
 
 
 @final
@@ -53,37 +53,37 @@ class _Lease:
 
 @final
 class Leases:
-    """The leases of all nodes that have one. It hears of every batch."""
+    """The leases of all nodes that have one, updated with every batch."""
 
     def __init__(self) -> None:
         self._leases: dict[str, _Lease] = {}
         self._changed = trio.Event()
         self._is_running = False
 
-    # Hearing
+    # Updating
 
     # INPUT-16
     def observe(
         self, first: int, events: Sequence[Event], announced: Sequence[Announced], /
     ) -> Steps[None]:
-        """Hear of a batch.
+        """Update the leases with a batch.
 
         Args:
             first: The index of its first event.
             events: Its events.
             announced: Its decisions.
         """
-        found = yield from self._of_nodes(events)
+        found = yield from self._lease_events(events)
         if not found:
             return
-        refused = yield from _refused(announced)
+        refused = yield from _refused_indexes(announced)
         for number, event in found:
             if first + number not in refused:
                 self._note(event)
         if self._is_running:
             self._changed.set()
 
-    def _of_nodes(self, events: Sequence[Event]) -> Steps[list[tuple[int, Event]]]:
+    def _lease_events(self, events: Sequence[Event]) -> Steps[list[tuple[int, Event]]]:
         """Return the events that may begin or end a lease, with their numbers."""
         found: list[tuple[int, Event]] = []
         for number, event in enumerate(events):
@@ -207,7 +207,7 @@ class Leases:
         return lease is not None and lease.until <= trio.current_time()
 
 
-def _refused(announced: Sequence[Announced]) -> Steps[set[int | None]]:
+def _refused_indexes(announced: Sequence[Announced]) -> Steps[set[int | None]]:
     """Return the indexes of the events that were refused."""
     refused: set[int | None] = set()
     for number, one in enumerate(announced):

@@ -1,6 +1,6 @@
 """Permissions of submitters: applications, asks and gangs, as the user of the token.
 
-Nobody's role is known in a feed, so the scheduler itself looks at none of this. Permissions are
+A feed has no roles, so the scheduler itself checks none of this. Permissions are
 checked where the events of a request are let in, one after the other: each one meets the state
 that those before it have left.
 """
@@ -35,7 +35,7 @@ _NEEDS_ADMIN_FOR_OBJECTS: Final = (
 
 
 def user_of(who: Principal) -> str:
-    """Return the user as whom somebody acts."""
+    """Return the user as whom a principal acts."""
     return who.user or who.name
 
 
@@ -85,7 +85,7 @@ def _gang_of_user(event: events.AddGang, who: Principal, field: str) -> events.A
 
 
 def guard_of(who: Principal, users: frozenset[str]) -> SubmitterGuard | None:
-    """Return who judges the events of somebody as they are let in; None if all may.
+    """Return the guard of a principal's events; None if all may be let in.
 
     Args:
         who: Who sends them.
@@ -113,7 +113,7 @@ class SubmitterGuard:
 
     # INPUT-21
     def must_hear_first(self, event: events.Event, machine: CoordinatorMachine, /) -> bool:
-        """Return whether a gang may only seem to be somebody else's.
+        """Return whether a gang may only seem to be another user's.
 
         What has ended leaves its gang when its application reports.
         """
@@ -183,7 +183,7 @@ class SubmitterGuard:
         refusal = self._refusal_of_priority(event, key, admission)
         if event.gang is None or refusal is not None:
             return refusal
-        # INPUT-21: whoever administers an application adds asks to it as its user does.
+        # INPUT-21: its administrators add asks to an application as its user does.
         users = {self._user, owner}
         refusal = self._refusal_of_names("gang", (event.gang,), admission, users, key)
         return refusal or self._refusal_of_names(
@@ -209,11 +209,11 @@ class SubmitterGuard:
             return None
         if self._administers(key, admission):
             return None
-        told = f"priority: {priority}" if number is not None else "priority: 0, the default,"
+        subject = f"priority: {priority}" if number is not None else "priority: 0, the default,"
         if value is not None:
-            told = f"priority_class: {name!r} is {value}, which"
+            subject = f"priority_class: {name!r} is {value}, which"
         return (
-            f"{told} is above {highest} in queue {queue.path!r}: this needs the role admin, or an "
+            f"{subject} is above {highest} in queue {queue.path!r}: this needs the role admin, or an "
             f"adminacl of {queue.path} that names {self._user!r}"
         )
 

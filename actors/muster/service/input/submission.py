@@ -52,7 +52,7 @@ class RunningService(Protocol):
         """Send a call of a client to the scheduler."""
         ...
 
-    async def look(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+    async def inspect(self, read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         """Read the state between two batches."""
         ...
 
@@ -177,7 +177,7 @@ class _KnownAnswer:
 
 @final
 class IdempotencyKeys:
-    """Remembers requests.
+    """Remembers the answers to requests, by their keys.
 
     Args:
         directory: The state directory, or None without one.
@@ -200,9 +200,9 @@ class IdempotencyKeys:
         """
         name = (request.user, request.key)
         if name in self._under_way:
-            told = f"Idempotency-Key: {request.key!r}: a request with this key is under way"
+            message = f"Idempotency-Key: {request.key!r}: a request with this key is under way"
             what = "send it again after a second, and get the answer of that one"
-            raise Problem(409, f"{told}: {what}", headers={"Retry-After": "1"})
+            raise Problem(409, f"{message}: {what}", headers={"Retry-After": "1"})
         self._under_way.add(name)
         try:
             yield
@@ -249,26 +249,26 @@ class IdempotencyKeys:
 
     # In a thread
 
-    def _opened(self) -> StateReader:
+    def _open_reader(self) -> StateReader:
         if self._reader is None:
             assert self._directory is not None, "there is a store"
             self._reader = StateReader(self._directory)
         return self._reader
 
     def _row(self, request: RequestKey) -> RequestRow | None:
-        return self._opened().request(request.user, request.key)
+        return self._open_reader().request(request.user, request.key)
 
     def _stored_answer(self, row: RequestRow) -> SubmissionResult:
         """Return what was answered to a request, from the batch that its events went into."""
         denied: dict[int, str] = dict(msgpack.unpackb(row.denied))
         try:
-            (batch,) = self._opened().batches(row.batch - 1, row.batch)
+            (batch,) = self._open_reader().batches(row.batch - 1, row.batch)
         except (StoreError, ValueError):
-            told = (
+            message = (
                 f"Idempotency-Key: {row.key!r}: it was carried out in batch {row.batch}, "
                 "which is not kept any more; nothing was done now"
             )
-            raise Problem(409, told, batch=row.batch) from None
+            raise Problem(409, message, batch=row.batch) from None
         errors = dict(denied)
         # What was let in has numbers that follow one another, and what was denied has none.
         numbers = [n for n in range(row.count + len(denied)) if n not in denied]
@@ -285,5 +285,5 @@ class IdempotencyKeys:
 def _check(request: RequestKey, digest: bytes) -> None:
     # INPUT-7
     if request.digest != digest:
-        told = f"Idempotency-Key: {request.key!r}: it was used for a request with other content"
-        raise Problem(422, told)
+        message = f"Idempotency-Key: {request.key!r}: it was used for a request with other content"
+        raise Problem(422, message)

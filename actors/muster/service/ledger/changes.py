@@ -25,10 +25,10 @@ _ASK_CAME: Final = int(YuniKornEventCode.ASK_CAME)
 
 @final
 class EventChanges:
-    """Takes up the events of a batch, in order.
+    """Applies the events of a batch, in order.
 
     Args:
-        book: What is known.
+        book: The state of the ledger.
     """
 
     def __init__(self, book: LedgerState) -> None:
@@ -36,7 +36,7 @@ class EventChanges:
         #: The last work of the batch that could not be started.
         self._unstarted: events.BindFailed | None = None
 
-    def refused(self, event: events.Event) -> None:
+    def count_refused(self, event: events.Event) -> None:
         """Count an event that was refused."""
         if type(event) is events.AddAsk:
             self._book.counts.refused_asks += 1
@@ -44,7 +44,7 @@ class EventChanges:
             self._book.counts.refused_apps += 1
 
     def take(self, event: events.Event, at_us: int) -> Steps[None]:
-        """Take up an event that was admitted.
+        """Apply an event that was admitted.
 
         Args:
             event: The event.
@@ -67,7 +67,7 @@ class EventChanges:
                 self._take_one(event, at_us)
 
     def _take_one(self, event: events.Event, at_us: int) -> None:
-        """Take up an event about one thing at most."""
+        """Apply an event about one object at most."""
         match event:
             case events.Release():
                 self._release(event)
@@ -83,10 +83,10 @@ class EventChanges:
             case events.BindFailed():
                 self._unstarted = event
             case _:
-                pass  # No list shows what the others are about.
+                pass  # No list shows the objects of other events.
 
     def take_small(self, event: events.Event, at_us: int) -> bool:
-        """Take up an event of a kind that most events are; return False if it is not one."""
+        """Apply an event of one of the commonest kinds; return False if it is of another kind."""
         if type(event) is events.AddAsk and event.count is None:
             self._add(event, (event.ask,), at_us)
         elif type(event) is events.Release:
@@ -100,14 +100,14 @@ class EventChanges:
     def _add_app(self, event: events.AddApp, at_us: int) -> None:
         book = self._book
         book.completed.pop(event.app, None)
-        book.say_leaving(event.app, at_us)
-        book.put_in(AppEntry(event, at_us, event.queue or ""))
+        book.announce_leaving(event.app, at_us)
+        book.add_app(AppEntry(event, at_us, event.queue or ""))
         book.ring.add(YuniKornEventCode.APP_CAME, at_us, event.app)
         book.queues_changed = True
 
     def _remove_app(self, name: str) -> Steps[None]:
         book = self._book
-        app = book.take_out(name)
+        app = book.remove_app(name)
         if app is None:
             book.completed.pop(name, None)
             return
@@ -191,9 +191,9 @@ class EventChanges:
 
     def _add_node(self, event: events.AddNode, at_us: int) -> None:
         self._book.put_node(NodeEntry(event, at_us))
-        said = f"schedulable: {'true' if event.schedulable else 'false'}"
+        detail = f"schedulable: {'true' if event.schedulable else 'false'}"
         self._book.ring.add(YuniKornEventCode.NODE_CAME, at_us, event.node, amounts=event.room)
-        self._book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=said)
+        self._book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=detail)
 
     def _update_node(self, event: events.UpdateNode | events.NodeObject, at_us: int) -> None:
         book = self._book
@@ -215,8 +215,8 @@ class EventChanges:
             book.history.series.change_capacity(before.room, after.room)
             book.ring.add(YuniKornEventCode.NODE_CAPACITY, at_us, event.node, amounts=after.room)
         if after.schedulable != before.schedulable:
-            said = f"schedulable: {'true' if after.schedulable else 'false'}"
-            book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=said)
+            detail = f"schedulable: {'true' if after.schedulable else 'false'}"
+            book.ring.add(YuniKornEventCode.NODE_READY, at_us, event.node, message=detail)
 
     def _remove_node(self, name: str, at_us: int) -> None:
         if not self._book.drop_node(name):
@@ -274,7 +274,7 @@ class EventChanges:
 _ALLOCATED: Final = int(YuniKornEventCode.ALLOCATED)
 _NODE_TAKEN: Final = int(YuniKornEventCode.NODE_TAKEN)
 _NODE_FREED: Final = int(YuniKornEventCode.NODE_FREED)
-_TOLD: Final = int(YuniKornEventCode.TOLD)
+_REASON: Final = int(YuniKornEventCode.REASON)
 _ASK_REMOVED: Final = int(YuniKornEventCode.ASK_REMOVED)
 _ASK_EXPIRED: Final = int(YuniKornEventCode.ASK_EXPIRED)
 _CANCELLED_CODE: Final = int(YuniKornEventCode.CANCELLED)
@@ -296,44 +296,44 @@ _FREED: Final = {
     Reason.EXPIRED: int(YuniKornEventCode.TIMED_OUT),
     Reason.NODE_LOST: int(YuniKornEventCode.NODE_LOST),
 }
-"""What a release from a node is, by its reason; any other is cancelled."""
+"""The code of a release from a node, by its reason; any other is a cancellation."""
 
 _VICTIMS: Final = {
     Reason.PREEMPTED: "preempted on {node}: an ask of a class that preempts took its place",
     Reason.RECLAIMED: "reclaimed on {node}: a queue below its guaranteed resources took its place",
 }
-"""What is told of a victim, by the reason."""
+"""The message about a victim, by the reason."""
 
 
 @final
 class DecisionChanges:
-    """Takes up the decisions of a batch, in order, after its events.
+    """Applies the decisions of a batch, in order, after its events.
 
     Args:
-        book: What is known.
+        book: The state of the ledger.
     """
 
     def __init__(self, book: LedgerState) -> None:
         self._book = book
 
     def take(self, announced: Announced) -> None:
-        """Take up a decision."""
+        """Apply a decision."""
         decision, at_us = announced.decision, announced.at_us
         kind = decision.kind
         if kind is Kind.BOUND or kind is Kind.WAITING:
-            self._placed(decision, at_us, is_bound=kind is Kind.BOUND)
+            self._take_placement(decision, at_us, is_bound=kind is Kind.BOUND)
         elif kind is Kind.RELEASED:
-            self._released(decision, announced.seq, at_us)
+            self._take_release(decision, announced.seq, at_us)
         elif kind is Kind.APP_STATE:
-            self._entered(decision, at_us)
+            self._take_state(decision, at_us)
 
     def end(self, at_us: int) -> None:
-        """End a batch: everything was said about the asks and applications that have ended."""
+        """End a batch: forget the asks and applications that it has ended."""
         book = self._book
         for name in list(book.leaving):
             while name in book.leaving:
-                book.let_go(name, at_us)
-        if book.ended:  # Nothing was said about them, which is not to be expected.
+                book.drop_leaving(name, at_us)
+        if book.ended:  # No decision named them, which should not happen.
             for others in book.ended.values():
                 for app, entry, _ in others:
                     if entry.node is not None:
@@ -356,7 +356,7 @@ class DecisionChanges:
             return None
         return app, entry
 
-    def _placed(self, decision: Decision, at_us: int, *, is_bound: bool) -> None:
+    def _take_placement(self, decision: Decision, at_us: int, *, is_bound: bool) -> None:
         found = self._find(decision)
         if found is None:
             return
@@ -382,7 +382,7 @@ class DecisionChanges:
             if app.ran_us is None:
                 app.ran_us = at_us
 
-    def _released(self, decision: Decision, seq: int, at_us: int) -> None:
+    def _take_release(self, decision: Decision, seq: int, at_us: int) -> None:
         found = self._find(decision)
         if found is None:
             return
@@ -392,9 +392,9 @@ class DecisionChanges:
             is_late = decision.reason is Reason.EXPIRED
             if is_late and book.failures:
                 book.failures.pop((decision.app or "", decision.ask or ""), None)
-            self._say(_ASK_EXPIRED if is_late else _ASK_REMOVED, decision, entry, at_us)
+            self._add_ring_events(_ASK_EXPIRED if is_late else _ASK_REMOVED, decision, entry, at_us)
         else:
-            self._freed(decision, app, entry, at_us)
+            self._note_freed_node(decision, app, entry, at_us)
         if self._end(decision, app, entry):
             book.lives.end(seq, at_us, decision, app, entry)
             if entry.node is not None:
@@ -424,8 +424,10 @@ class DecisionChanges:
         book.history.series.asks -= 1
         return True
 
-    def _freed(self, decision: Decision, app: AppEntry, entry: AskEntry, at_us: int) -> None:
-        """Count and tell that an ask has left its node."""
+    def _note_freed_node(
+        self, decision: Decision, app: AppEntry, entry: AskEntry, at_us: int
+    ) -> None:
+        """Count and report that an ask has left its node."""
         book, reason, node = self._book, decision.reason, decision.node or ""
         counts = book.counts
         if reason is Reason.BIND_FAILED:
@@ -441,30 +443,30 @@ class DecisionChanges:
         if not book.ring.is_open:
             return
         what = _CANCELLED_CODE if reason is None else _FREED.get(reason, _CANCELLED_CODE)
-        self._say(what, decision, entry, at_us)
+        self._add_ring_events(what, decision, entry, at_us)
         name, ask, amounts = decision.app or "", decision.ask or "", entry.event.wanted.amounts
         book.ring.add(_NODE_FREED, at_us, node, ask, amounts)
         victim = None if reason is None else _VICTIMS.get(reason)
         if victim is not None:
             # QUOTA-13
             is_over = decision.over_max is not None
-            told = (
+            message = (
                 f"preempted on {node}: {decision.message}" if is_over else victim.format(node=node)
             )
-            book.ring.add(_TOLD, at_us, ask, name, amounts, told)
+            book.ring.add(_REASON, at_us, ask, name, amounts, message)
 
-    def _say(self, what: int, decision: Decision, entry: AskEntry, at_us: int) -> None:
+    def _add_ring_events(self, what: int, decision: Decision, entry: AskEntry, at_us: int) -> None:
         if self._book.ring.is_open:
             app, ask, amounts = decision.app or "", decision.ask or "", entry.event.wanted
             # The reason is a text; to make it a plain one would take as long as all the rest.
             self._book.ring.add(what, at_us, app, ask, amounts.amounts, decision.reason or "")
 
-    def _entered(self, decision: Decision, at_us: int) -> None:
-        """Take up the new state of an application."""
+    def _take_state(self, decision: Decision, at_us: int) -> None:
+        """Note the new state of an application."""
         book = self._book
         name, state = decision.app or "", decision.state or ""
         if state == "New":
-            self._came(name, decision.queue or "", at_us)
+            self._note_new_app(name, decision.queue or "", at_us)
             return
         app = book.app_of(name)
         if app is None:
@@ -483,16 +485,16 @@ class DecisionChanges:
                 del book.apps[name]
                 app.account.apps -= 1
                 book.complete(app)
-                book.say_gone(app, at_us)
+                book.announce_removed(app, at_us)
 
-    def _came(self, name: str, queue: str, at_us: int) -> None:
-        """Take up that an application is new."""
+    def _note_new_app(self, name: str, queue: str, at_us: int) -> None:
+        """Note that an application is new."""
         book = self._book
         while name in book.leaving:
             first = book.leaving[name][0]
             if first.came_us == at_us and not first.states:
                 break  # It has come and gone in this batch.
-            book.let_go(name, at_us)
+            book.drop_leaving(name, at_us)
         app = book.app_of(name)
         if app is None:
             book.is_stale = True

@@ -1,7 +1,7 @@
-"""The ledger: hears of every batch, and knows what the state itself does not say.
+"""The ledger: records of every batch what the state itself does not keep.
 
-Applications, asks and nodes come by events, and go by events and decisions. What exists without the
-ledger having heard of it is found by looking at the state (:mod:`muster.service.ledger.reconciliation`).
+Applications, asks and nodes come by events, and go by events and decisions. What exists without an
+entry is found by comparison with the state (:mod:`muster.service.ledger.reconciliation`).
 
 In a checkpoint it is bytes in parts of bounded size, each a list of items. The first item says the
 version. What can be computed from other items is not kept.
@@ -40,7 +40,7 @@ from muster_core.structures.steps import Steps, in_pieces
 # REST-26
 @final
 class Ledger:
-    """Hears of every batch before callers do; see :class:`Companion` in the runtime.
+    """Observes every batch before callers are answered, as a ``BatchObserver`` of the runtime.
 
     Attributes:
         batch: The number of the last batch that was announced.
@@ -56,7 +56,7 @@ class Ledger:
         self.book = LedgerState()
         self._wanted: trio.Event | None = None
 
-    # What is asked
+    # Queries
 
     def app(self, name: str) -> AppEntry | None:
         """Return what is known of an application that has not completed, or None."""
@@ -125,7 +125,7 @@ class Ledger:
         found = [one for one in kept if after_us < one.at_us <= now_us]
         return [*found, series.now(now_us)]
 
-    # What is heard
+    # Batches
 
     def observe(
         self,
@@ -136,7 +136,7 @@ class Ledger:
         announced: Sequence[Announced],
         /,
     ) -> Steps[None]:
-        """Hear of a batch, as :class:`Companion` says."""
+        """Take note of a batch; see ``BatchObserver``."""
         book = self.book
         self._pass_until(number, at_us)
         inputs, outcomes = EventChanges(book), DecisionChanges(book)
@@ -149,7 +149,7 @@ class Ledger:
             yield
             for event in events_piece:
                 if refused and place in refused:
-                    inputs.refused(event)
+                    inputs.count_refused(event)
                 elif not inputs.take_small(event, at_us):
                     yield from inputs.take(event, at_us)
                 place += 1
@@ -173,16 +173,16 @@ class Ledger:
         self.book.history.pass_until(at_us)
         self.book.accounts.pass_until(at_us, self.book.apps.values())
 
-    async def needs_look(self) -> None:
+    async def wait_until_stale(self) -> None:
         """Wait until the ledger has to be compared with the state."""
         if not (self.book.is_stale or self.book.queues_changed):
             self._wanted = trio.Event()
             await self._wanted.wait()
 
-    # What is kept
+    # Checkpoints
 
     def save(self) -> Steps[Sequence[bytes]]:
-        """Return what is known, in parts."""
+        """Return the whole state, in parts."""
         parts: list[bytes] = []
         items: list[bytes] = []
         size = 0
@@ -198,14 +198,14 @@ class Ledger:
         return parts
 
     def load(self, parts: Sequence[bytes], /) -> Steps[None]:
-        """Take up what was saved; the ring stays as it is.
+        """Restore what was saved; the ring stays as it is.
 
         Raises:
             ValueError: If another version wrote it, or it cannot be read.
         """
         book = LedgerState()
         book.ring = self.book.ring
-        book.ring.is_open = False  # What is heard again has happened before this start.
+        book.ring.is_open = False  # Batches that are replayed are from before this start.
         self.batch, self.at_us, self.seq = yield from _load(book, parts)
         self.book = book
 
@@ -224,11 +224,11 @@ _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeErro
 # Saving
 
 
-def _items(book: LedgerState, heard: tuple[int, int, int]) -> Iterator[list[object]]:
+def _items(book: LedgerState, position: tuple[int, int, int]) -> Iterator[list[object]]:
     counts = book.counts
     yield [
         _VERSION,
-        *heard,
+        *position,
         book.history.minute,
         book.lives.after_seq,
         [*attrs.astuple(counts, recurse=False)[:-1]],
@@ -314,26 +314,26 @@ def _asks(app: AppEntry) -> Iterator[list[object]]:
 
 
 def _load(book: LedgerState, parts: Sequence[bytes]) -> Steps[tuple[int, int, int]]:
-    """Fill a new book with what was saved; return what was heard last."""
-    heard = (0, 0, 0)
+    """Fill a new state with what was saved; return its batch, instant and decision."""
+    position = (0, 0, 0)
     is_first = True
     for part in parts:
-        for packed in _listed(unpack(part)):
+        for packed in _as_list(unpack(part)):
             yield
-            item = _listed(unpack(packed))
+            item = _as_list(unpack(packed))
             if is_first:
-                heard = _head(book, item)
+                position = _load_head(book, item)
                 is_first = False
                 continue
             try:
-                _take(book, item)
+                _load_item(book, item)
             except _UNREADABLE as error:
                 msg = f"an entry of the ledger cannot be read: {error}"
                 raise ValueError(msg) from error
-    return heard
+    return position
 
 
-def _listed(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     if not _is_list(value):
         msg = "a part of the ledger is no list"
         raise ValueError(msg)
@@ -344,7 +344,7 @@ def _is_list(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-def _head(book: LedgerState, item: list[Any]) -> tuple[int, int, int]:
+def _load_head(book: LedgerState, item: list[Any]) -> tuple[int, int, int]:
     version = item[0] if item else None
     if version != _VERSION:
         msg = f"they were written in version {version}, and this is version {_VERSION}"
@@ -355,29 +355,29 @@ def _head(book: LedgerState, item: list[Any]) -> tuple[int, int, int]:
     return batch, at_us, seq
 
 
-def _take(book: LedgerState, item: list[Any]) -> None:
-    """Take what an item says."""
+def _load_item(book: LedgerState, item: list[Any]) -> None:
+    """Load an item."""
     match item:
         case ["asks", event, namespace, rows]:
-            _take_asks(book, event, namespace, rows)
+            _load_asks(book, event, namespace, rows)
         case ["app", *app]:
-            entry = _made_app(*app)
-            book.put_in(entry)
+            entry = _load_app(*app)
+            book.add_app(entry)
             book.history.apps += entry.state in ("Starting", "Running")
         case ["completed", *app]:
-            entry = _made_app(*app)
+            entry = _load_app(*app)
             book.completed[entry.event.app] = entry
         case ["node", event, came_us]:
             book.put_node(NodeEntry(from_plain(event, AddNode), came_us))
         case _:
-            _take_past(book, item)
+            _load_past(book, item)
 
 
-def _take_past(book: LedgerState, item: list[Any]) -> None:
-    """Take what an item says of what is over."""
+def _load_past(book: LedgerState, item: list[Any]) -> None:
+    """Load an item about the past."""
     match item:
         case ["lives", rows]:
-            book.lives.kept.extend(map(_made_life, rows))
+            book.lives.kept.extend(map(_load_life, rows))
         case ["failures", rows]:
             for app, ask, node, message in rows:
                 book.note_failure(app, ask, StartFailure(node, message))
@@ -386,11 +386,11 @@ def _take_past(book: LedgerState, item: list[Any]) -> None:
         case ["configured", at_us]:
             book.configured_us = at_us
         case _:
-            _take_series(book, item)
+            _load_series(book, item)
 
 
-def _take_series(book: LedgerState, item: list[Any]) -> None:
-    """Take what an item says of counts and series."""
+def _load_series(book: LedgerState, item: list[Any]) -> None:
+    """Load an item with counts or series."""
     series = book.history.series
     match item:
         case ["queue", path, *counts]:
@@ -404,11 +404,11 @@ def _take_series(book: LedgerState, item: list[Any]) -> None:
         case ["hours", samples]:
             series.hours.extend(Sample(*sample) for sample in samples)
         case _:
-            _take_accounts(book.accounts, item)
+            _load_accounts(book.accounts, item)
 
 
-def _take_accounts(accounts: UserAccounts, item: list[Any]) -> None:
-    """Take what an item says of accounts."""
+def _load_accounts(accounts: UserAccounts, item: list[Any]) -> None:
+    """Load an item with accounts."""
     match item:
         case ["users", names]:
             for name in names:
@@ -428,25 +428,25 @@ _KNOWN: Final = len(EndedAsk._fields) - 1
 """How many fields of a life are in its row before how it exited and, where there is one, its pod."""
 
 
-def _made_life(row: list[Any]) -> EndedAsk:
+def _load_life(row: list[Any]) -> EndedAsk:
     exited, *pod = row[_KNOWN:]
     life = EndedAsk(*row[:_KNOWN])
-    return life._replace(exited=_exit(exited), pod=PodIdentity(*pod[0]) if pod else None)
+    return life._replace(exited=_load_exit(exited), pod=PodIdentity(*pod[0]) if pod else None)
 
 
-def _exit(exited: object) -> Exit | None:
+def _load_exit(exited: object) -> Exit | None:
     return None if exited is None else from_plain(exited, Exit)
 
 
-def _made_app(event: object, came_us: int | None, queue: str, state: str, *rest: Any) -> AppEntry:  # noqa: ANN401 - as unpacked
+def _load_app(event: object, came_us: int | None, queue: str, state: str, *rest: Any) -> AppEntry:  # noqa: ANN401 - as unpacked
     states, ran_us, most = rest
     made = from_plain(event, AddApp)
     return AppEntry(
-        made, came_us, queue, state, [(at, said) for at, said in states], ran_us, {}, most
+        made, came_us, queue, state, [(at, name) for at, name in states], ran_us, {}, most
     )
 
 
-def _take_asks(
+def _load_asks(
     book: LedgerState, event: object, namespace: str | None, rows: list[list[Any]]
 ) -> None:
     made = from_plain(event, AddAsk)
@@ -461,4 +461,4 @@ def _take_asks(
                 book.bind(ask, bound_us)
         if before is not None:
             started_us, ran_us, held_us, exited = before
-            ask.earlier = PreviousAllocation(started_us, ran_us, held_us, _exit(exited))
+            ask.earlier = PreviousAllocation(started_us, ran_us, held_us, _load_exit(exited))

@@ -1,9 +1,8 @@
 """Reconciliation: the ledger is compared with the state where batches do not say everything.
 
-A state directory may be older than the ledger, and its first events may be gone. What exists and
-was never heard of gets a record without the instants that nobody knows. The ring is told why asks
-are not running only while somebody reads it, and for the first asks only, since finding reasons
-takes time.
+A state directory may be older than the ledger, and its first events may be gone. An object that no
+batch has brought gets an entry without the unknown instants. Reasons of pending asks are added to
+the ring only while it has readers, and for the first asks only, since finding reasons takes time.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
     """Give everything that exists an entry, and nothing else.
 
     Args:
-        ledger: The ledger, which has heard of everything that was announced.
+        ledger: The ledger, which has every announced batch.
         machine: The coordinator's machine, between two batches.
     """
     book = ledger.book
@@ -49,14 +48,14 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
         for ask in app.asks.values():
             _move(book, app, ask, None)
         book.history.series.asks -= len(app.asks)
-        book.take_out(name)
-        book.let_go(name, ledger.at_us)
-    for name, seen in apps.items():
+        book.remove_app(name)
+        book.drop_leaving(name, ledger.at_us)
+    for name, app_view in apps.items():
         yield
         if name not in book.apps:
-            book.put_in(_app(seen))
-            book.history.apps += seen.state.value in ("Starting", "Running")
-        yield from _reconcile_app(ledger, seen)
+            book.add_app(_app(app_view))
+            book.history.apps += app_view.state.value in ("Starting", "Running")
+        yield from _reconcile_app(ledger, app_view)
     nodes = machine.view.nodes.nodes
     for name in [name for name in book.nodes if name not in nodes]:
         book.drop_node(name)
@@ -68,7 +67,7 @@ def reconcile(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
 
 
 def note_queues(ledger: Ledger, machine: CoordinatorMachine) -> None:
-    """Tell the ring which queues have come, gone or changed since this was called last.
+    """Add events for the queues that have come, gone or changed since the last call.
 
     The queues that are there at the first call have come only if the scheduler has just begun.
     """
@@ -110,13 +109,13 @@ def note_queues(ledger: Ledger, machine: CoordinatorMachine) -> None:
     ring.wake_readers()
 
 
-def _reconcile_app(ledger: Ledger, seen: ViewApp) -> Steps[None]:
-    app, series = ledger.book.apps[seen.identity.name], ledger.book.history.series
-    there: set[str] = set()
-    for piece in in_pieces(_asks(seen)):
+def _reconcile_app(ledger: Ledger, app_view: ViewApp) -> Steps[None]:
+    app, series = ledger.book.apps[app_view.identity.name], ledger.book.history.series
+    names: set[str] = set()
+    for piece in in_pieces(_asks(app_view)):
         yield
         for ask, node, is_bound in piece:
-            there.add(ask.name)
+            names.add(ask.name)
             entry = app.asks.get(ask.name)
             if entry is None:
                 entry = app.asks[ask.name] = _ask(app.event.app, ask)
@@ -126,14 +125,14 @@ def _reconcile_app(ledger: Ledger, seen: ViewApp) -> Steps[None]:
                 ledger.book.bind(entry, entry.bound_us)
             else:
                 ledger.book.unbind(entry)
-    if len(app.asks) != len(there):
-        for name in [name for name in app.asks if name not in there]:
+    if len(app.asks) != len(names):
+        for name in [name for name in app.asks if name not in names]:
             _move(ledger.book, app, app.asks.pop(name), None)
             series.asks -= 1
 
 
 def _move(book: LedgerState, app: AppEntry, entry: AskEntry, node: str | None) -> None:
-    """Note where an ask really is; since when is not known."""
+    """Note where an ask really is; since when is unknown."""
     if entry.node == node:
         return
     if entry.node is not None:
@@ -152,16 +151,16 @@ def _asks(app: ViewApp) -> Iterator[tuple[Ask, str | None, bool]]:
         yield allocation.ask, node.name, True
 
 
-def _app(seen: ViewApp) -> AppEntry:
-    """Return the entry of an application that was never heard of."""
-    identity = seen.identity
+def _app(app: ViewApp) -> AppEntry:
+    """Return the entry of an application that no batch has brought."""
+    identity = app.identity
     user, groups = identity.user
     event = AddApp(identity.name, identity.path, user, groups)
-    return AppEntry(event, None, identity.path, seen.state.value)
+    return AppEntry(event, None, identity.path, app.state.value)
 
 
 def _ask(app: str, ask: Ask) -> AskEntry:
-    """Return the entry of an ask that was never heard of; when it came is known all the same."""
+    """Return the entry of an ask that no batch has brought; when it came is known all the same."""
     event = AddAsk(
         app,
         ask.name,
@@ -192,40 +191,40 @@ def _node(node: Node) -> AddNode:
 
 
 MOST: Final = 500
-"""For how many asks it is known what was told."""
+"""For how many asks the reported reason is remembered."""
 
 _EXPLAINED: Final = 50
-"""How many reasons are told in words at a time; others follow the next time."""
+"""How many reasons are reported in words at a time; others follow the next time."""
 
 
 # REST-15
-def tell_reasons(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
-    """Add an event for each ask whose dominant reason is another one than was told.
+def report_reasons(ledger: Ledger, machine: CoordinatorMachine) -> Steps[None]:
+    """Add an event for each ask whose dominant reason is not the one reported last.
 
     Args:
-        ledger: The ledger, which has heard of everything that was announced.
+        ledger: The ledger, which has every announced batch.
         machine: The coordinator's machine, between two batches.
     """
     book, view = ledger.book, machine.view
-    if book.told_at == ledger.batch:
+    if book.reported_batch == ledger.batch:
         return
-    told, left = book.told, _EXPLAINED
+    reported, left = book.reported, _EXPLAINED
     now: dict[tuple[str, str], str] = {}
     for app, ask in islice(_without_node(machine), MOST):
         yield
         key = app.identity.name, ask
         code = view.explainer.dominant(app, ask, machine.now_us).value
-        if told.get(key) == code:
+        if reported.get(key) == code:
             now[key] = code
         elif left:
             left -= 1
             now[key] = code
             found = machine.explain(*key)
             message = code if found is None else str(found.dominant)
-            book.ring.add(YuniKornEventCode.TOLD, ledger.at_us, ask, key[0], message=message)
-    book.told = now
+            book.ring.add(YuniKornEventCode.REASON, ledger.at_us, ask, key[0], message=message)
+    book.reported = now
     if left:
-        book.told_at = ledger.batch
+        book.reported_batch = ledger.batch
     book.ring.wake_readers()
 
 
@@ -236,10 +235,10 @@ def _without_node(machine: CoordinatorMachine) -> Iterator[tuple[ViewApp, str]]:
 
 
 _PAUSE_S: Final = 0.1
-"""How long it is at least from one look to the next, in seconds."""
+"""How long it is at least from one comparison to the next, in seconds."""
 
-_TELLING_S: Final = 1.0
-"""How long it is from one look at the reasons of asks to the next, in seconds."""
+_REASONS_S: Final = 1.0
+"""How long it is from one report of reasons to the next, in seconds."""
 
 
 @asynccontextmanager
@@ -254,16 +253,16 @@ async def keep_reconciled(
         ends: Set when the service is to end: no event follows then.
     """
     ledger.ring.is_open = True
-    await _look(ledger, client, whole=True)
+    await _compare(ledger, client, whole=True)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_follow, ledger, client)
+        nursery.start_soon(_keep_comparing, ledger, client)
         nursery.start_soon(_publish_reasons, ledger, client)
         nursery.start_soon(_close, ledger, ends)
         yield
         nursery.cancel_scope.cancel()
 
 
-async def _look(ledger: Ledger, client: Client, *, whole: bool) -> None:
+async def _compare(ledger: Ledger, client: Client, *, whole: bool) -> None:
     """Compare the ledger with the state.
 
     Args:
@@ -281,23 +280,23 @@ async def _look(ledger: Ledger, client: Client, *, whole: bool) -> None:
     await client.read(read)
 
 
-async def _follow(ledger: Ledger, client: Client) -> None:
+async def _keep_comparing(ledger: Ledger, client: Client) -> None:
     while True:
-        await ledger.needs_look()
+        await ledger.wait_until_stale()
         try:
-            await _look(ledger, client, whole=ledger.book.is_stale)
+            await _compare(ledger, client, whole=ledger.book.is_stale)
         except ClosedSchedulerError:
             return
         await trio.sleep(_PAUSE_S)
 
 
 async def _publish_reasons(ledger: Ledger, client: Client) -> None:
-    """Tell those who follow the ring why asks are not running."""
+    """Report why asks are not running, while the ring has readers."""
     while True:
-        await trio.sleep(_TELLING_S)
-        if ledger.ring.readers and ledger.book.told_at != ledger.batch:
+        await trio.sleep(_REASONS_S)
+        if ledger.ring.readers and ledger.book.reported_batch != ledger.batch:
             try:
-                await client.read(partial(tell_reasons, ledger))
+                await client.read(partial(report_reasons, ledger))
             except ClosedSchedulerError:
                 return
 

@@ -25,12 +25,12 @@ class AskEntry:
 
     Attributes:
         event: The event that added it, perhaps with others (``count``).
-        came_us: When it came, or None if nobody knows.
-        since_us: Since when it wants a node; it came then, or lost its node; None if nobody knows.
+        came_us: When it came, or None if unknown.
+        since_us: Since when it wants a node; it came then, or lost its node; None if unknown.
         retries: How often it is still tried again after its work has failed.
         node: The node that it holds, or None.
-        taken_us: When it took that node; None if it holds none, or nobody knows.
-        bound_us: When it was bound there; None while it waits, or if nobody knows.
+        taken_us: When it took that node; None if it holds none, or if unknown.
+        bound_us: When it was bound there; None while it waits, or if unknown.
         namespace: The namespace of its Pod, or None if it is none.
         is_bound: Whether it is bound, and does not only wait on its node.
         earlier: What was before it got the node that it holds, or None for nothing.
@@ -71,8 +71,8 @@ class PreviousAllocation:
         ran_us: How long it was bound in all, in microseconds.
         held_us: How long it held nodes in all, likewise.
         exited: How its process has ended last, or None.
-        unstarted: Why its work could not be started, if it was removed for that; empty if nobody
-            said why, and None if it was not.
+        unstarted: Why its work could not be started, if it was removed for that; empty without a
+            reason, and None if it was not.
     """
 
     started_us: int | None = None
@@ -89,7 +89,7 @@ class StartFailure:
 
     Attributes:
         node: The node.
-        message: What was said.
+        message: The message of the error.
     """
 
     node: str
@@ -107,7 +107,7 @@ class AppEntry:
 
     Attributes:
         event: The event that added it; for a Pod's application, the one that would have.
-        came_us: When it came, in microseconds since the origin, or None if nobody knows.
+        came_us: When it came, in microseconds since the origin, or None if unknown.
         queue: The path of its queue.
         state: Its state.
         states: When it entered which state, oldest first, as far as known.
@@ -115,7 +115,7 @@ class AppEntry:
         used: The resources of its asks that hold a node; no zeros.
         most: The highest of each type in ``used`` so far.
         asks: Its asks, by name.
-        is_gone: Whether it was said that it is gone.
+        is_gone: Whether its end was announced.
         account: The account of its user.
     """
 
@@ -144,7 +144,7 @@ class NodeEntry:
 
     Attributes:
         event: The event that added it, with what was changed since.
-        came_us: When it came, in microseconds since the origin, or None if nobody knows.
+        came_us: When it came, in microseconds since the origin, or None if unknown.
     """
 
     event: AddNode
@@ -172,7 +172,7 @@ class RefusedEvent:
 @final
 @attrs.frozen
 class QueueObservation:
-    """A queue when it was looked at.
+    """A queue at the last comparison.
 
     Attributes:
         config: Its settings.
@@ -226,7 +226,7 @@ class EndedAsk(NamedTuple):
         user: The user of its application, or None.
         queue: The path of its queue.
         node: The node that it held at the end, or None.
-        came_us: When it was added, or None if nobody knows.
+        came_us: When it was added, or None if unknown.
         started_us: When it was bound last, or None.
         ran_us: How long it was bound in all.
         held_us: How long it held a node in all.
@@ -256,7 +256,7 @@ class EndedAsk(NamedTuple):
 
     @property
     def wait_us(self) -> int | None:
-        """How long it was not bound, or None if nobody knows when it came."""
+        """How long it was not bound, or None if unknown when it came."""
         return None if self.came_us is None else self.ended_us - self.came_us - self.ran_us
 
     @property

@@ -36,7 +36,7 @@ class YuniKornEventCode(IntEnum):
     The value is ``type * 10_000 + change * 1_000 + detail``.
     """
 
-    TOLD = 1_00_000
+    REASON = 1_00_000
     ALLOCATED = 2_02_200
     ASK_CAME = 2_02_201
     APP_CAME = 2_02_203
@@ -96,7 +96,7 @@ class EventRing:
     Attributes:
         instance: Another text with each start of the service.
         next: The number of the next event; they are numbered from 0.
-        is_open: Whether events are kept; they are not while history is heard again.
+        is_open: Whether events are kept; they are not while history is replayed.
         readers: How many follow the events as they come.
     """
 
@@ -161,7 +161,7 @@ class EventRing:
             self._grew = None
 
     def close(self) -> None:
-        """Tell all who wait that no event follows."""
+        """Close the ring: no event follows, and readers end."""
         self._is_closed = True
         self.wake_readers()
 
@@ -198,8 +198,8 @@ class LedgerState:
     """All entries.
 
     An event that ends an ask or an application takes its entry out at once, as a later event of the
-    batch may add another of that name. What is decided about the old one is said only afterwards;
-    until then it is in ``ended`` or ``leaving``.
+    batch may add another of that name. The decisions about the old one come only afterwards; until
+    then it is in ``ended`` or ``leaving``.
 
     Attributes:
         apps: Every application that has not completed, by name.
@@ -211,17 +211,16 @@ class LedgerState:
         refused: The latest events that were refused, oldest first.
         ended: The asks that events of this batch have ended, by application and name.
         leaving: The applications that events of this batch have removed, by name.
-        is_stale: Whether something is unknown that exists, so that the state must be looked at.
+        is_stale: Whether something is unknown that exists, so that the state must be compared.
         queues_changed: Whether queues may have come, gone or changed.
-        told: The dominant reasons that were told last, by application and ask.
-        told_at: After which batch they were told.
+        reported: The dominant reasons that were reported last, by application and ask.
+        reported_batch: The batch after which they were reported.
         failures: Where and why the work of asks could not be started last, by application and ask,
             of asks that have not ended otherwise since; the oldest comes first.
         accounts: What users hold and have used.
         lives: The asks that ended last.
-        configured_us: When a configuration came in last, in microseconds since the origin; None if
-            nobody knows.
-        queues: Every queue when they were looked at last, by path; None if they never were.
+        configured_us: When a configuration came in last, in microseconds since the origin; None if unknown.
+        queues: Every queue at the last comparison, by path; None before the first one.
     """
 
     def __init__(self) -> None:
@@ -236,8 +235,8 @@ class LedgerState:
         self.leaving: dict[str, list[AppEntry]] = {}
         self.is_stale = False
         self.queues_changed = True
-        self.told: dict[tuple[str, str], str] = {}
-        self.told_at = 0
+        self.reported: dict[tuple[str, str], str] = {}
+        self.reported_batch = 0
         self.failures: dict[tuple[str, str], StartFailure] = {}
         self.accounts = UserAccounts()
         self.lives = EndedAsks()
@@ -251,7 +250,7 @@ class LedgerState:
         leaving = self.leaving.get(name) if self.leaving else None
         return leaving[0] if leaving else self.apps.get(name)
 
-    def take_out(self, name: str) -> AppEntry | None:
+    def remove_app(self, name: str) -> AppEntry | None:
         """Take out an application that an event has removed."""
         app = self.apps.pop(name, None)
         if app is not None:
@@ -259,28 +258,28 @@ class LedgerState:
             self.leaving.setdefault(name, []).append(app)
         return app
 
-    def put_in(self, app: AppEntry) -> None:
+    def add_app(self, app: AppEntry) -> None:
         """Note an application that has come."""
         app.account = self.accounts.of(app.event.user)
         app.account.apps += 1
         self.apps[app.event.app] = app
 
-    def let_go(self, name: str, at_us: int) -> None:
+    def drop_leaving(self, name: str, at_us: int) -> None:
         """Forget the first application of a name that is leaving."""
         leaving = self.leaving[name]
         app = leaving.pop(0)
         if not leaving:
             del self.leaving[name]
         self.history.apps -= app.state in _RUNNING
-        self.say_gone(app, at_us)
+        self.announce_removed(app, at_us)
 
-    def say_leaving(self, name: str, at_us: int) -> None:
-        """Say that the applications of a name are gone, as another comes."""
+    def announce_leaving(self, name: str, at_us: int) -> None:
+        """Add the events that applications of a name are gone, as another comes."""
         for app in self.leaving.get(name, ()):
-            self.say_gone(app, at_us)
+            self.announce_removed(app, at_us)
 
-    def say_gone(self, app: AppEntry, at_us: int) -> None:
-        """Say once that an application is gone."""
+    def announce_removed(self, app: AppEntry, at_us: int) -> None:
+        """Add the events that an application is gone, once."""
         if app.is_gone:
             return
         app.is_gone = True
@@ -303,18 +302,18 @@ class LedgerState:
         if len(self.completed) > KEPT_COMPLETED:
             del self.completed[next(iter(self.completed))]
 
-    def note_refused(self, told: Announced, events: Sequence[Event], first: int) -> None:
+    def note_refused(self, refusal: Announced, events: Sequence[Event], first: int) -> None:
         """Keep that an event was refused.
 
         Args:
-            told: What was decided.
+            refusal: What was decided.
             events: The events of the batch.
             first: The number of the first of them.
         """
-        decision = told.decision
+        decision = refusal.decision
         place = -1 if decision.index is None else decision.index - first
         op = tag_of(type(events[place])) if 0 <= place < len(events) else "event"
-        self.refused.append(RefusedEvent(told.seq, told.at_us, op, decision.message or ""))
+        self.refused.append(RefusedEvent(refusal.seq, refusal.at_us, op, decision.message or ""))
 
     # Nodes
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 EVERYBODY: Final = "*"
-"""The submitter that stands for all that are not named."""
+"""Stands for all submitters that are not named."""
 
 _SECRETS: Final = frozenset({"MUSTER_TOKEN"})
 """What the service may have in its environment, and no command gets."""
@@ -113,7 +113,7 @@ def home_of(identity: Identity) -> Path:
 # LOCAL-4
 def environment(
     allocation: Allocation,
-    asked: Mapping[str, str],
+    own_variables: Mapping[str, str],
     identity: Identity | None,
     devices: Mapping[str, DeviceStock],
     more: Mapping[str, str],
@@ -122,7 +122,7 @@ def environment(
 
     Args:
         allocation: Its allocation.
-        asked: The variables that the ask names.
+        own_variables: The variables that the ask names.
         identity: The user as whom it runs, or None for that of the service.
         devices: The devices of its node, by type.
         more: The variables that the service adds.
@@ -147,7 +147,7 @@ def environment(
         "MUSTER_NODE": allocation.node,
         "MUSTER_QUEUE": allocation.queue,
     }
-    return {**base, **asked, **own, **variables(allocation.devices, devices), **more}
+    return {**base, **own_variables, **own, **variables(allocation.devices, devices), **more}
 
 
 _CLOSING_GRACE_S: Final = 3.0
@@ -155,12 +155,12 @@ _CLOSING_GRACE_S: Final = 3.0
 
 _SHELL: Final = "/bin/sh"
 
-Look = Callable[["Allocation"], Awaitable[CommandContext]]
+ContextReader = Callable[["Allocation"], Awaitable[CommandContext]]
 """Returns what the command of an allocation depends on besides."""
 
 
 class LostJobError(Exception):
-    """Nobody knows how the command of an ask ended; the work begins again."""
+    """It is unknown how the command of an ask ended; the work begins again."""
 
 
 @final
@@ -207,16 +207,16 @@ class LocalBinder:
         self._records = setting.folder / "jobs"
         #: The jobs that are not over, by the number of the allocation.
         self._jobs: dict[int, Job] | None = None
-        #: Those that were found at the start, and that nobody has asked for.
+        #: The jobs that were found at the start, and not resumed yet.
         self._found: dict[int, Job] = {}
         self._ready = trio.Event()
         self._server = ""
-        self._look: Look | None = None
-        # Whoever has the other end ends its job when this process is gone, however it ends.
+        self._read_context: ContextReader | None = None
+        # A keeper with the other end ends its job when this process is gone, however it ends.
         self._leash = None if setting.lasts else os.pipe()
 
     @property
-    def was_here(self) -> bool:
+    def has_run_before(self) -> bool:
         """Whether commands ran in this folder before."""
         return self._records.exists()
 
@@ -227,15 +227,15 @@ class LocalBinder:
         if self._setting.cgroups is not None:
             self._setting.cgroups.close()
 
-    def serve(self, server: str, look: Look) -> None:
+    def serve(self, server: str, read_context: ContextReader) -> None:
         """Let jobs start: the service can be reached.
 
         Args:
             server: The address of the service.
-            look: Returns what the command of an allocation depends on besides.
+            read_context: Returns what the command of an allocation depends on besides.
         """
         self._server = server
-        self._look = look
+        self._read_context = read_context
         self._ready.set()
 
     # LOCAL-1
@@ -251,12 +251,12 @@ class LocalBinder:
             return
         await self._ready.wait()
         await self._end_earlier(allocation)
-        assert self._look is not None, "it is there when jobs may start"
-        around = await self._look(allocation)
-        identity = identity_for(self._setting.identities, around.submitter)
+        assert self._read_context is not None, "it is there when jobs may start"
+        context = await self._read_context(allocation)
+        identity = identity_for(self._setting.identities, context.submitter)
         job: Job | None = None
         with trio.CancelScope(shield=True):  # short; otherwise a job could get lost
-            job = await self._start(allocation, work, identity, around)
+            job = await self._start(allocation, work, identity, context)
         assert job is not None, "a shield catches nothing"
         started()
         await self._follow(allocation, job)
@@ -315,7 +315,7 @@ class LocalBinder:
             await self._end(job)
 
     async def _start(
-        self, allocation: Allocation, work: Work, identity: Identity | None, around: CommandContext
+        self, allocation: Allocation, work: Work, identity: Identity | None, context: CommandContext
     ) -> Job:
         """Start the command of an ask.
 
@@ -323,7 +323,7 @@ class LocalBinder:
             OSError: If it cannot be started.
         """
         known = await self._known()
-        job = await trio.to_thread.run_sync(self._record, allocation, work, identity, around)
+        job = await trio.to_thread.run_sync(self._record, allocation, work, identity, context)
         known[job.number] = job
         try:
             await jobs.start(job, None if self._leash is None else self._leash[0])
@@ -333,7 +333,7 @@ class LocalBinder:
         return job
 
     def _record(
-        self, allocation: Allocation, work: Work, identity: Identity | None, around: CommandContext
+        self, allocation: Allocation, work: Work, identity: Identity | None, context: CommandContext
     ) -> Job:
         """Write the record of a new job; in a thread."""
         attempt = self.logs.begin(allocation.app, allocation.ask)
@@ -358,13 +358,13 @@ class LocalBinder:
         cgroups = self._setting.cgroups
         order = JobSpec(
             command,
-            environment(allocation, work.env, identity, around.devices, more),
+            environment(allocation, work.env, identity, context.devices, more),
             str(own / work.workdir) if work.workdir is not None else str(own),
             identity,
             about,
             attempt.output.absolute(),
             self._setting.log_bytes,
-            attempt.told.absolute(),
+            attempt.report.absolute(),
             self._setting.grace_s,
             None if cgroups is None else cgroups.make(allocation.number, allocation.resources),
         )
@@ -374,7 +374,7 @@ class LocalBinder:
         """Wait until a job is over, and report how it ended.
 
         Raises:
-            LostJobError: If nobody knows how.
+            LostJobError: If that is unknown.
         """
         try:
             await jobs.wait_for_end(job)
@@ -384,17 +384,17 @@ class LocalBinder:
                 with trio.CancelScope(shield=True):
                     await self._end(job, is_closing=allocation.ending == "closing")
             raise
-        is_told = False
+        is_reported = False
         with trio.CancelScope(shield=True):  # short; otherwise the end could get lost
             result = await trio.to_thread.run_sync(job.result)
             if result is None or result.error is not None:
                 await self._end(job)
                 what = None if result is None else result.error
                 raise LostJobError(what or "its command was ended together with its keeper")
-            is_told = await _report(allocation, result)
-            if is_told:
+            is_reported = await _report(allocation, result)
+            if is_reported:
                 await self._forget(job)
-        if not is_told:
+        if not is_reported:
             await trio.sleep_forever()  # until the scheduler has closed
 
     async def _end(self, job: Job, *, is_closing: bool = False) -> None:
@@ -411,7 +411,7 @@ class LocalBinder:
 
 # LOCAL-2
 async def hold_allocation(started: Callable[[], None]) -> None:
-    """Keep an allocation, whose work somebody else does, until it ends by events."""
+    """Keep an allocation whose work is done elsewhere, until it ends by events."""
     started()
     await trio.sleep_forever()
 
@@ -420,7 +420,7 @@ async def hold_allocation(started: Callable[[], None]) -> None:
 async def _report(allocation: Allocation, result: CommandResult) -> bool:
     """Report how a job ended; return whether that is kept.
 
-    The scheduler would hear of it as well if the binder returned or raised. But the record of the
+    The scheduler would learn of it as well if the binder returned or raised. But the record of the
     job must stay until the end is kept, or a job that has completed could begin again.
     """
     outcome = Outcome.COMPLETED if result.failure is None else Outcome.FAILED

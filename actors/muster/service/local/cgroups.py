@@ -96,7 +96,7 @@ class Cgroups:
     """The cgroups of the commands of one service.
 
     Args:
-        state: The folder of its state, by which its cgroups are told from those of others.
+        state: The folder of its state, which distinguishes its cgroups from those of others.
         own: The cgroup in which the service is.
 
     Attributes:
@@ -138,8 +138,8 @@ class Cgroups:
     # LOCAL-16
     def _enable(self, *, is_inside: bool) -> None:
         """Switch on what limits commands, as far as it can be had here."""
-        there = _words(self.base / "cgroup.controllers")
-        missing = set(there) - set(_words(self.base / _ENABLED))
+        available = _words(self.base / "cgroup.controllers")
+        missing = set(available) - set(_words(self.base / _ENABLED))
         # The root of all has no type, and may have processes besides.
         if is_inside and (self.base / "cgroup.type").exists() and missing & set(_CONTROLLERS):
             self._move_out()
@@ -150,7 +150,7 @@ class Cgroups:
             except OSError as error:
                 self.unlimited[one] = str(error.strerror)
             else:
-                if one in there:
+                if one in available:
                     self.limits.append(one)
                 else:
                     self.unlimited[one] = "not available there"
@@ -212,7 +212,7 @@ class Cgroups:
 
     # LOCAL-18
     def clean(self, known: Collection[int]) -> None:
-        """Remove the cgroups of this service that are left of allocations that nobody knows.
+        """Remove the cgroups of this service that are left of unknown allocations.
 
         Args:
             known: The numbers of the allocations that have a record.
@@ -273,9 +273,9 @@ def open_cgroups(state: Path) -> Cgroups | None:
         _LOG.warning("commands run without limits: %s; %s", error, _REMEDY)
         return None
     if found.unlimited:
-        told = "commands run in cgroups below %s without some limits: %s; %s"
+        message = "commands run in cgroups below %s without some limits: %s; %s"
         lacks = ", ".join(f"{one}: {why}" for one, why in found.unlimited.items())
-        _LOG.warning(told, found.base, lacks, _REMEDY)
+        _LOG.warning(message, found.base, lacks, _REMEDY)
     else:
         _LOG.info("commands run in cgroups below %s, with the limits of their asks", found.base)
     return found

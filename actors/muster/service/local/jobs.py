@@ -76,10 +76,10 @@ class JobSpec:
         env: The whole environment.
         workdir: The working folder.
         identity: The user as whom it runs; None for the user of the service.
-        about: What is said of it beside its output: the application, the ask, the attempt, ….
+        about: The first fields of its report: the application, the ask, the attempt, ….
         log: The file to which its output is appended.
         log_bytes: How much of its output is kept.
-        told: The file that says how it ended, beside its output.
+        report: The file that says how it ended, beside its output.
         grace_s: How long it may take to end after SIGTERM, in seconds.
         cgroup: The cgroup in which it runs, or None.
     """
@@ -91,7 +91,7 @@ class JobSpec:
     about: Mapping[str, object]
     log: Path
     log_bytes: int
-    told: Path
+    report: Path
     grace_s: float
     cgroup: Path | None = None
 
@@ -108,7 +108,7 @@ class JobSpec:
                 "about": dict(self.about),
                 "log": str(self.log),
                 "log_bytes": self.log_bytes,
-                "told": str(self.told),
+                "told": str(self.report),
                 "grace_s": self.grace_s,
                 "cgroup": None if self.cgroup is None else str(self.cgroup),
             }
@@ -176,7 +176,7 @@ class Job:
         app: The application.
         ask: The ask.
         number: The number of the allocation: there is one job for each.
-        told: The file that says how it ended, beside its output.
+        report: The file that says how it ended, beside its output.
         cgroup: The cgroup of its command, or None.
     """
 
@@ -184,7 +184,7 @@ class Job:
     app: str
     ask: str
     number: int
-    told: Path
+    report: Path
     cgroup: Path | None = None
 
     def claim(self) -> bool:
@@ -203,7 +203,7 @@ class Job:
         return True
 
     def result(self) -> CommandResult | None:
-        """Return how it ended; None if nobody has written that down."""
+        """Return how it ended; None without a result."""
         found = _read(self.folder / keeper.RESULT)
         if found is None:
             return None
@@ -253,9 +253,9 @@ def jobs_in(folder: Path) -> list[Job]:
             shutil.rmtree(one, ignore_errors=True)
             continue
         about = order["about"]
-        told, cgroup = Path(order["told"]), order.get("cgroup")
+        report, cgroup = Path(order["told"]), order.get("cgroup")
         own = None if cgroup is None else Path(cgroup)
-        found.append(Job(one, about["app"], about["ask"], about["number"], told, own))
+        found.append(Job(one, about["app"], about["ask"], about["number"], report, own))
     return found
 
 
@@ -278,7 +278,7 @@ def record(folder: Path, order: JobSpec) -> Job:
             keeper.clear_cgroup(order.cgroup)
         raise
     app, ask = cast("str", order.about["app"]), cast("str", order.about["ask"])
-    return Job(done, app, ask, number, order.told, order.cgroup)
+    return Job(done, app, ask, number, order.report, order.cgroup)
 
 
 # LOCAL-7
@@ -367,12 +367,12 @@ def _is_of(members: list[int], job: Job) -> bool:
 
 
 def note_lost(job: Job) -> None:
-    """Write beside the output that nobody knows how the command ended."""
-    told = _read(job.told)
-    if told is not None and "ended_us" not in told:
+    """Report that it is unknown how the command ended."""
+    report = _read(job.report)
+    if report is not None and "ended_us" not in report:
         lost = "it was ended with its keeper, or with the machine; nobody knows how"
         with suppress(OSError):
-            keeper.write_json(job.told, {**told, "error": lost, "ended_us": keeper.now_us()})
+            keeper.write_json(job.report, {**report, "error": lost, "ended_us": keeper.now_us()})
 
 
 def _signal(pid: int | None, number: int) -> None:
@@ -408,17 +408,17 @@ class Attempt:
     Attributes:
         number: Which start it is, from 1.
         output: The file with its output.
-        told: The file that says how it ended.
+        report: The file that says how it ended.
     """
 
     number: int
     output: Path
-    told: Path
+    report: Path
 
     def about(self) -> dict[str, Any]:
         """Return what is known of it: when it started, and if it has ended how and when."""
         with suppress(OSError, ValueError):
-            found: dict[str, Any] = json.loads(self.told.read_bytes())
+            found: dict[str, Any] = json.loads(self.report.read_bytes())
             return found
         return {}
 
@@ -429,11 +429,11 @@ def earlier_of(attempts: Sequence[Attempt], came_us: int | None) -> Sequence[Att
 
     Args:
         attempts: All starts of asks of that name, the latest last.
-        came_us: When the present ask came, in microseconds since 1970; None if nobody knows.
+        came_us: When the present ask came, in microseconds since 1970; None if unknown.
     """
     if came_us is None:
         return ()
-    # A start that has just begun says nothing of itself yet.
+    # A start that has just begun has no report yet.
     for at in range(len(attempts), 0, -1):
         if attempts[at - 1].about().get("started_us", came_us) < came_us:
             return attempts[:at]
@@ -451,12 +451,12 @@ class OutputFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def _of(self, app: str, ask: str) -> Path:
+    def _folder_of(self, app: str, ask: str) -> Path:
         return self._folder / folder_name(app) / folder_name(ask)
 
     def attempts(self, app: str, ask: str) -> list[Attempt]:
         """Return the starts of an ask whose files are there, the latest last."""
-        folder = self._of(app, ask)
+        folder = self._folder_of(app, ask)
         try:
             names = os.listdir(folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -470,7 +470,7 @@ class OutputFiles:
         Raises:
             OSError: If it cannot be written.
         """
-        folder = self._of(app, ask)
+        folder = self._folder_of(app, ask)
         for one in (self._folder, folder.parent, folder):
             one.mkdir(exist_ok=True, parents=True, mode=0o700)
         before = self.attempts(app, ask)
@@ -488,7 +488,7 @@ class OutputFiles:
                     attempt = _attempt(ask, int(found[1])) if found else None
                     if attempt and attempt.about().get("ended_us", before_us) < before_us:
                         attempt.output.unlink(missing_ok=True)
-                        attempt.told.unlink(missing_ok=True)
+                        attempt.report.unlink(missing_ok=True)
                 _remove_empty(ask)
             _remove_empty(app)
 

@@ -8,8 +8,8 @@ RECORD is the folder of the job (``job.json`` says what to run), LEASH the numbe
 of a pipe: when its other end is closed, the job is ended. The script answers with one line of JSON
 when the command has started or could not be, and leaves the keeper behind in the background.
 
-* It holds a lock on ``lock`` as long as it lives. Whoever gets the lock instead, and then writes
-  ``void``, knows that nothing runs for this record, and nothing ever will.
+* It holds a lock on ``lock`` as long as it lives. A process that gets the lock instead, and then
+  writes ``void``, knows that nothing runs for this record, and nothing ever will.
 * ``child.json`` names the process of the command, and is written before the command begins.
 * ``result.json`` says how it ended.
 """
@@ -55,7 +55,7 @@ _BACKGROUND: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def started_at(pid: int) -> int | None:
-    """Return when a process started, in ticks since the boot; None where nobody can tell."""
+    """Return when a process started, in ticks since the boot; None if unknown."""
     try:
         stat = Path(f"{_PROC}/{pid}/stat").read_bytes()
     except OSError:
@@ -65,7 +65,7 @@ def started_at(pid: int) -> int | None:
 
 
 def boot() -> str:
-    """Return what identifies this boot of the machine; empty where nobody can tell."""
+    """Return what identifies this boot of the machine; empty if unknown."""
     try:
         return Path(f"{_PROC}/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -166,8 +166,8 @@ class _Output:
         self._put(data[: self._left])
         self._left -= len(data)
         if self._left < 0:
-            told = f"\n[muster: cut off here, after {self._most} bytes of output]\n"
-            self._put(told.encode())
+            message = f"\n[muster: cut off here, after {self._most} bytes of output]\n"
+            self._put(message.encode())
 
     def say(self, line: str) -> None:
         """Write a line of the keeper itself."""
@@ -182,7 +182,7 @@ class _Output:
             return
 
 
-class _Failed(Exception):  # noqa: N818 - it is what the answer says
+class _StartError(Exception):
     """The command could not be started; the message says why."""
 
 
@@ -200,25 +200,25 @@ class _Keeper:
         self._wakes = -1
         self._status: int | None = None
         self._used: dict[str, int] = {}
-        self._was_asked = False
+        self._end_requested = False
         self._kill_at: float | None = None
         self._gone_at: float | None = None
-        self._told: dict[str, Any] = {**self._job["about"], "started_us": now_us()}
+        self._report: dict[str, Any] = {**self._job["about"], "started_us": now_us()}
 
     def start(self) -> None:
         """Start the command.
 
         Raises:
-            _Failed: If it cannot be started.
+            _StartError: If it cannot be started.
         """
         self._wakes = _signals()
-        write_json(Path(self._job["told"]), self._told)
+        write_json(Path(self._job["told"]), self._report)
         try:
             self._spawn()
-        except (_Failed, OSError) as error:
+        except (_StartError, OSError) as error:
             self._output.say(f"the command cannot be started: {error}")
             self._finish({"error": str(error)})
-            raise _Failed(str(error)) from error
+            raise _StartError(str(error)) from error
 
     def _spawn(self) -> None:
         self._pipe, output = os.pipe()
@@ -241,7 +241,7 @@ class _Keeper:
         os.close(wrong_read)
         if wrong:
             os.waitpid(child, 0)
-            raise _Failed(wrong.decode("utf-8", "replace"))
+            raise _StartError(wrong.decode("utf-8", "replace"))
 
     def watch(self) -> None:
         """Wait until the command and what it left behind has ended."""
@@ -253,20 +253,20 @@ class _Keeper:
             if self._pipe in found:
                 self._copy()
             if self._wakes in found and signal.SIGTERM in os.read(self._wakes, _CHUNK):
-                self._asked()
+                self._end_on_request()
             if self._leash is not None and self._leash in found:
                 self._leash = None
                 self._end()
             self._reap()
             if self._is_over():
                 break
-        how = {**_ending(self._status), **self._leave_cgroup()}
+        ending = {**_ending(self._status), **self._leave_cgroup()}
         self._drain()
-        self._finish({**how, **self._used})
+        self._finish({**ending, **self._used})
 
     # LOCAL-17, LOCAL-18
     def _leave_cgroup(self) -> dict[str, Any]:
-        """End what is left in the cgroup of the command, and remove it; return what it tells."""
+        """End what is left in the cgroup of the command, and remove it; return its counts."""
         if self._job["cgroup"] is None:
             return {}
         cgroup = Path(self._job["cgroup"])
@@ -295,14 +295,14 @@ class _Keeper:
             pid, status, used = os.wait4(self._child, os.WNOHANG)
             if pid:
                 self._status = status
-                self._used = _used(used)
+                self._used = _usage_of(used)
                 self._end()  # what it left in the background
 
-    def _asked(self) -> None:
+    def _end_on_request(self) -> None:
         """End the group, as the service asks; if it asks again, at once."""
-        if self._was_asked:
+        if self._end_requested:
             self._kill_at = time.monotonic()
-        self._was_asked = True
+        self._end_requested = True
         self._end()
 
     def _end(self) -> None:
@@ -329,16 +329,16 @@ class _Keeper:
         except (ProcessLookupError, PermissionError):
             return
 
-    def _finish(self, how: dict[str, Any]) -> None:
+    def _finish(self, ending: dict[str, Any]) -> None:
         """Write down how it ended: for the service, and beside the output."""
-        told = {**self._told, **how, "ended_us": now_us()}
+        report = {**self._report, **ending, "ended_us": now_us()}
         for path in (self._folder / RESULT, Path(self._job["told"])):
             for _ in range(_WRITES):
                 try:
-                    write_json(path, told)
+                    write_json(path, report)
                     break
                 except FileNotFoundError:
-                    break  # somebody has removed the folder: nobody will read it
+                    break  # the folder was removed, so the result is not needed
                 except OSError:
                     time.sleep(1)
 
@@ -356,7 +356,7 @@ def _ending(status: int | None) -> dict[str, Any]:
 
 
 # LISTS-17
-def _used(used: resource.struct_rusage) -> dict[str, int]:
+def _usage_of(used: resource.struct_rusage) -> dict[str, int]:
     """Return what the command and its children have used."""
     # Linux says it in KiB, macOS in bytes.
     unit = 1 if sys.platform == "darwin" else 1024
@@ -388,7 +388,7 @@ def _become(job: dict[str, Any], go: int, output: int, wrong: int) -> NoReturn:
         os.setsid()
         signal.set_wakeup_fd(-1)
         if os.read(go, 1) != b"g":
-            os._exit(127)  # the keeper is gone: nobody knows of this process
+            os._exit(127)  # the keeper is gone, and has not noted this process
         for number in (
             *_BACKGROUND,
             signal.SIGCHLD,
@@ -407,9 +407,9 @@ def _become(job: dict[str, Any], go: int, output: int, wrong: int) -> NoReturn:
         try:
             os.execvpe(command[0], command, job["env"])
         except OSError as error:
-            _tell(wrong, f"{command[0]!r}: {error.strerror}")
+            _report_error(wrong, f"{command[0]!r}: {error.strerror}")
     except BaseException as error:  # noqa: BLE001 - whatever it is, this process must not go on
-        _tell(wrong, str(error))
+        _report_error(wrong, str(error))
     os._exit(127)
 
 
@@ -423,7 +423,7 @@ def _join_cgroup(job: dict[str, Any]) -> None:
             os.write(procs, b"0")
         except OSError as error:
             msg = f"cgroup {cgroup}: {error.strerror}"
-            raise _Failed(msg) from None
+            raise _StartError(msg) from None
         os.close(procs)
 
 
@@ -444,10 +444,10 @@ def _enter(job: dict[str, Any]) -> None:
         os.chdir(job["workdir"])
     except OSError as error:
         msg = f"workdir {job['workdir']!r}: {error.strerror}"
-        raise _Failed(msg) from None
+        raise _StartError(msg) from None
 
 
-def _tell(wrong: int, why: str) -> None:
+def _report_error(wrong: int, why: str) -> None:
     os.write(wrong, why.encode("utf-8", "replace")[:_CHUNK])
 
 
@@ -459,14 +459,14 @@ def _keep(folder: Path, leash: int | None, answer: int) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return
-    # Whoever had the lock before may have found out that nothing runs, and the job was given up.
+    # The last holder of the lock may have found that nothing runs, and given up the job.
     if (folder / VOID).exists() or not (folder / JOB).exists():
         return
     write_json(folder / KEEPER, {"pid": os.getpid()})
     keeper = _Keeper(folder, leash)
     try:
         keeper.start()
-    except _Failed as error:
+    except _StartError as error:
         os.write(answer, json.dumps({"error": str(error)}).encode() + b"\n")
         return
     os.write(answer, b"{}\n")

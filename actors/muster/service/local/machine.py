@@ -66,7 +66,7 @@ class _NoAnswerError(Exception):
 @final
 @attrs.frozen
 class Gpu:
-    """One GPU, as the tool of its vendor tells of it.
+    """One GPU, as the tool of its vendor describes it.
 
     Attributes:
         model: Its model, or None where the tool does not say.
@@ -105,7 +105,7 @@ class Gpus:
 
     @property
     def description(self) -> str:
-        """What the log says of them: how many there are of each model, with their memory."""
+        """Their description for the log: how many there are of each model, with their memory."""
         counted: dict[str, int] = {}
         for one in self.each:
             memory = one.memory_bytes
@@ -129,19 +129,19 @@ async def find_gpus(patience_s: float = _PATIENCE_S) -> Gpus:
         path = shutil.which(program)
         if path is not None:
             try:
-                found[program] = tuple(read(await _ask((path, *arguments), patience_s)))
+                found[program] = tuple(read(await _run_tool((path, *arguments), patience_s)))
             except _NoAnswerError as error:
-                told = "%s does not tell the GPUs of this machine, which gets none from it: %s"
-                _LOG.warning(told, program, error)
+                message = "%s does not tell the GPUs of this machine, which gets none from it: %s"
+                _LOG.warning(message, program, error)
     several = [program for program, gpus in found.items() if gpus]
     if len(several) > 1:
-        told = "there are GPUs of two vendors, and only those that %s tells of are devices"
-        _LOG.warning(told, several[0])
+        message = "there are GPUs of two vendors, and only those that %s tells of are devices"
+        _LOG.warning(message, several[0])
     return Gpus(found[several[0]][:MOST_DEVICES] if several else ())
 
 
-async def _ask(command: Sequence[str], patience_s: float) -> str:
-    """Return what a tool says.
+async def _run_tool(command: Sequence[str], patience_s: float) -> str:
+    """Return the output of a tool.
 
     It runs in a thread that is left behind if need be: a tool that waits for a broken driver
     cannot even be killed.
@@ -167,22 +167,22 @@ async def _ask(command: Sequence[str], patience_s: float) -> str:
         raise _NoAnswerError(msg) from None
     except OSError as error:
         raise _NoAnswerError(str(error)) from None
-    said = done.stdout.decode("utf-8", "replace")
+    output = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
-        why = (said + done.stderr.decode("utf-8", "replace")).strip().partition("\n")[0]
+        why = (output + done.stderr.decode("utf-8", "replace")).strip().partition("\n")[0]
         msg = f"exit status {done.returncode}: {why or 'it says nothing'}"
         raise _NoAnswerError(msg)
-    return said
+    return output
 
 
-def _read_nvidia(said: str) -> list[Gpu]:
+def _read_nvidia(output: str) -> list[Gpu]:
     """Read lines of a name and a memory in MiB, in the order of the PCI bus.
 
     Raises:
         _NoAnswerError: If they are none.
     """
     found: list[Gpu] = []
-    for line in said.splitlines():
+    for line in output.splitlines():
         if line.strip():
             name, comma, size = map(str.strip, line.rpartition(","))
             if not comma:
@@ -193,21 +193,21 @@ def _read_nvidia(said: str) -> list[Gpu]:
     return found
 
 
-def _read_rocm(said: str) -> list[Gpu]:
+def _read_rocm(output: str) -> list[Gpu]:
     """Read an object with a field for each card; lines before it are warnings.
 
     Raises:
         _NoAnswerError: If there is none.
     """
-    if not said.strip():
+    if not output.strip():
         return []
     try:
-        told, _ = json.JSONDecoder().raw_decode(said, said.index("{"))
+        answer, _ = json.JSONDecoder().raw_decode(output, output.index("{"))
     except ValueError:
-        msg = f"not JSON: {said.strip().partition(chr(10))[0]!r}"
+        msg = f"not JSON: {output.strip().partition(chr(10))[0]!r}"
         raise _NoAnswerError(msg) from None
     cards: dict[int, dict[str, Any]] = {}
-    for name, fields in told.items():
+    for name, fields in answer.items():
         number = _CARD.fullmatch(name)
         if number is not None and isinstance(fields, dict):
             # The case of the fields differs between versions.
@@ -236,45 +236,45 @@ _TOOLS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], list[Gpu]]]]] 
 
 # LOCAL-14
 def variables(
-    held: Mapping[str, Sequence[int]], there: Mapping[str, DeviceStock]
+    held: Mapping[str, Sequence[int]], stocks: Mapping[str, DeviceStock]
 ) -> dict[str, str]:
-    """Return the variables by which a command hears of its devices; none on a node without any.
+    """Return the variables that name a command's devices; none on a node without any.
 
     Args:
         held: The numbers of the devices of its allocation, by type.
-        there: The devices of its node, by type.
+        stocks: The devices of its node, by type.
     """
-    if not there:
+    if not stocks:
         return {}
-    numbers = {kind: held.get(kind, ()) for kind in sorted(there)}
-    found = {"MUSTER_DEVICES": _joined([one for each in numbers.values() for one in each])}
+    numbers = {kind: held.get(kind, ()) for kind in sorted(stocks)}
+    found = {"MUSTER_DEVICES": _joined_numbers([one for each in numbers.values() for one in each])}
     for kind, each in numbers.items():
-        found[f"MUSTER_DEVICES_{kind.upper().replace('-', '_')}"] = _joined(each)
-    if GPU in there:
-        found |= _visible(numbers[GPU], there[GPU].model)
+        found[f"MUSTER_DEVICES_{kind.upper().replace('-', '_')}"] = _joined_numbers(each)
+    if GPU in stocks:
+        found |= _visible(numbers[GPU], stocks[GPU].model)
     return found
 
 
 def _visible(numbers: Sequence[int], model: str | None) -> dict[str, str]:
-    """Return the variables by which the libraries of GPUs are told what they may use."""
-    if not _is_of_amd(model):
+    """Return the variables that restrict the libraries of GPUs to some devices."""
+    if not _is_amd(model):
         # Without the order, CUDA counts the fastest first, and nvidia-smi as the bus does.
-        return {"CUDA_VISIBLE_DEVICES": _joined(numbers), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        return {"CUDA_VISIBLE_DEVICES": _joined_numbers(numbers), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     # HIP counts only those that ROCr leaves, and reads the variable of CUDA like its own.
-    again = _joined(range(len(numbers)))
+    again = _joined_numbers(range(len(numbers)))
     return {
-        "ROCR_VISIBLE_DEVICES": _joined(numbers),
+        "ROCR_VISIBLE_DEVICES": _joined_numbers(numbers),
         "HIP_VISIBLE_DEVICES": again,
         "CUDA_VISIBLE_DEVICES": again,
     }
 
 
-def _is_of_amd(model: str | None) -> bool:
+def _is_amd(model: str | None) -> bool:
     """Return whether GPUs are of AMD: by their model, or as this machine has AMD's tool alone."""
     if model is not None and model.upper().startswith(_AMD):
         return True
     return shutil.which("nvidia-smi") is None and shutil.which("rocm-smi") is not None
 
 
-def _joined(numbers: Sequence[int]) -> str:
+def _joined_numbers(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))

@@ -59,10 +59,10 @@ class BatchCounts:
     """Counts what is decided since the start of the process.
 
     Args:
-        ledger: Knows since when asks wait; it has heard of a batch before this does.
+        ledger: Knows since when asks wait; it observes a batch before this does.
 
     Attributes:
-        is_open: Whether it counts; what is heard again at the start has happened before.
+        is_open: Whether it counts; batches that are replayed at the start are from before.
         decisions: How many decisions there were, by kind.
         released: How many asks were released, by reason.
         waits: How long asks waited until they were bound.
@@ -76,7 +76,7 @@ class BatchCounts:
         self.waits = Timings(WAIT_BOUNDS_S)
 
     def observe(self, at_us: int, announced: Sequence[Announced]) -> Steps[None]:
-        """Hear of the decisions of a batch, in steps.
+        """Count the decisions of a batch, in steps.
 
         Args:
             at_us: The instant of the batch, in microseconds since the origin.
@@ -89,12 +89,12 @@ class BatchCounts:
             for one in piece:
                 decision = one.decision
                 if decision.kind is Kind.BOUND:
-                    self._bound(at_us, decision.app, decision.ask)
+                    self._note_wait(at_us, decision.app, decision.ask)
                 elif decision.kind is Kind.RELEASED:
                     self.released[decision.reason] += 1
             yield
 
-    def _bound(self, at_us: int, app: str | None, ask: str | None) -> None:
+    def _note_wait(self, at_us: int, app: str | None, ask: str | None) -> None:
         entry = None if app is None or ask is None else self._ledger.ask(app, ask)
         if entry is not None and entry.since_us is not None:  # It may have ended since.
             self.waits.note((at_us - entry.since_us) / 1e6)
@@ -106,13 +106,13 @@ MOST_QUEUES: Final = 1_000
 """How many queues have figures of their own; those of all others are summed up."""
 
 OTHER: Final = "other"
-"""What stands for all queues or users beyond the first ones; no path of a queue is like that."""
+"""The label of all queues or users beyond the first ones; no path of a queue is like that."""
 
 _LOOK_QUEUES: Final = 64
 _LOOK_APPS: Final = 512
 
 
-class Looks(Protocol):
+class StateInspector(Protocol):
     """Reads the state between two batches."""
 
     async def __call__(self, read: Callable[[CoordinatorMachine], Steps[T]], /) -> T:
@@ -203,24 +203,24 @@ def figures_of_users(accounts: UserAccounts, now_us: int) -> Mapping[str, UserFi
     return found
 
 
-async def read_figures(look: Looks) -> StateFigures:
+async def read_figures(inspect: StateInspector) -> StateFigures:
     """Read the figures in short looks.
 
     Args:
-        look: Reads the state between two batches.
+        inspect: Reads the state between two batches.
 
     Raises:
         MusterError: If the scheduler is closed, or there are too many calls.
     """
     at = trio.current_time()
-    survey = await look(_survey)
+    survey = await inspect(_survey)
     queues: list[QueueFigures] = []
     for keys in _pieces(survey.queues, _LOOK_QUEUES):
-        queues += await look(partial(_queues, keys=keys))
+        queues += await inspect(partial(_queues, keys=keys))
     apps: Counter[str] = Counter()
     asks: Counter[str] = Counter()
     for keys in _pieces(survey.apps, _LOOK_APPS):
-        some = await look(partial(_apps, keys=keys))
+        some = await inspect(partial(_apps, keys=keys))
         apps.update(some[0])
         asks.update(some[1])
     summed = queues[MOST_QUEUES:]
@@ -322,7 +322,7 @@ _SHARE: Final = 100
 """How much longer than a count it rests at least, unless that is longer than ``EVERY_S``."""
 
 WANTED_S: Final = 300.0
-"""How long it goes on after somebody wanted to know, in seconds."""
+"""How long it goes on after the last request, in seconds."""
 
 _LOOK_S: Final = 0.002
 """How long a look takes at most, about, in seconds."""
@@ -395,27 +395,27 @@ class ReasonCounts:
 
 @final
 class ReasonCensus:
-    """Counts reasons again and again while somebody wants to know them.
+    """Counts reasons again and again while they are requested.
 
     Args:
-        look: Reads the state between two batches.
+        inspect: Reads the state between two batches.
 
     Attributes:
         latest: What was counted last; None before the first time.
     """
 
-    def __init__(self, look: Looks) -> None:
-        self._look = look
+    def __init__(self, inspect: StateInspector) -> None:
+        self._inspect = inspect
         self._wanted_at = -WANTED_S
         self._wanted = trio.Event()
-        self._wanted.set()  # The first time nobody has to ask.
+        self._wanted.set()  # The first count needs no request.
         self._missed = trio.Event()
         self._counted = trio.Event()
         self.latest: ReasonCounts | None = None
 
     # STREAM-11
     async def want(self, fresh_s: float, patience_s: float) -> None:
-        """Say that somebody wants to know, and wait for a new count if the latest is old.
+        """Request a count, and wait for a new one if the latest is old.
 
         Args:
             fresh_s: How old it may be, in seconds.
@@ -442,7 +442,7 @@ class ReasonCensus:
             pass
 
     async def _rest(self) -> None:
-        """Rest until it is time to count anew; somebody who misses a count cuts it short."""
+        """Rest until it is time to count anew; a request for a fresh count cuts it short."""
         self._missed = trio.Event()
         took_s = EVERY_S if self.latest is None else self.latest.took_s
         with trio.move_on_after(EVERY_S):
@@ -457,10 +457,10 @@ class ReasonCensus:
             ClosedSchedulerError: If the scheduler is closed.
         """
         began = trio.current_time()
-        counting = _CensusPass(await self._look(_keys))
+        counting = _CensusPass(await self._inspect(_keys))
         while not counting.is_done:
             before = trio.current_time()
-            await self._look(counting.go_on)
+            await self._inspect(counting.advance)
             took_s = trio.current_time() - before
             await trio.sleep(min(_REST * took_s, 1.0))
         now = trio.current_time()
@@ -475,10 +475,10 @@ def _keys(machine: CoordinatorMachine) -> Steps[list[int]]:
 
 
 def reasons_of(machine: CoordinatorMachine) -> Steps[ReasonCount]:
-    """Count the reasons of a state that nobody else waits for."""
+    """Count the reasons of a past state, all at once."""
     counting = _CensusPass((yield from _keys(machine)))
     while not counting.is_done:
-        yield from counting.go_on(machine)
+        yield from counting.advance(machine)
     return counting.result()
 
 
@@ -510,7 +510,7 @@ class _CensusPass:
         """Whether every application was counted."""
         return not self._keys and not self._names
 
-    def go_on(self, machine: CoordinatorMachine) -> Steps[None]:
+    def advance(self, machine: CoordinatorMachine) -> Steps[None]:
         """Count for a moment."""
         until = perf_counter() + _LOOK_S
         apps = machine.view.apps

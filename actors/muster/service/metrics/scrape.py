@@ -31,10 +31,10 @@ from muster.service.backends.registry import BACKENDS
 from muster.service.ledger.records import AskEnding
 from muster.service.metrics.collectors import (
     BatchCounts,
-    Looks,
     ReasonCensus,
     ReasonCounts,
     StateFigures,
+    StateInspector,
     figures_of_users,
     read_figures,
 )
@@ -47,7 +47,7 @@ from muster_core.values.application_states import AppState
 
 if TYPE_CHECKING:
     from muster.service.ledger.ledger import Ledger
-    from muster.service.limits import Requests, Usage
+    from muster.service.limits import RequestCounts, Usage
     from muster.service.metrics.collectors import QueueFigures, UserFigures
     from muster.service.options import Backend, BackendMetric, Measure
     from muster.service.replication.leadership import Leadership
@@ -88,7 +88,7 @@ class ScrapeValues:
     meter: Meter
     lag: Timings
     waiting: int
-    requests: Requests
+    requests: RequestCounts
     usage: Usage
     broadcast: Broadcast
     leadership: Leadership
@@ -139,28 +139,28 @@ counter: Final = partial(Metric, "counter")
 histogram: Final = partial(Metric, "histogram")
 
 
-def _of_followers(name: str) -> Callable[[ScrapeValues], Values]:
+def _follower_values(name: str) -> Callable[[ScrapeValues], Values]:
     return lambda r: [((row["follower"],), float(row[name])) for row in r.followers]
 
 
-def _figure(of: Callable[[StateFigures], float]) -> Callable[[ScrapeValues], float | None]:
+def _state_figure(of: Callable[[StateFigures], float]) -> Callable[[ScrapeValues], float | None]:
     """Return how a figure of the state is read."""
     return lambda r: None if r.figures is None else of(r.figures)
 
 
-def _of_backend(metric: BackendMetric) -> Callable[[ScrapeValues], Any]:
+def _backend_values(metric: BackendMetric) -> Callable[[ScrapeValues], Any]:
     """Return how a metric of what runs commands is read."""
     return lambda reading: metric.read(reading.backend)
 
 
-def _figures(of: Callable[[StateFigures], Values]) -> Callable[[ScrapeValues], Values]:
+def _labelled_figures(of: Callable[[StateFigures], Values]) -> Callable[[ScrapeValues], Values]:
     """Return how figures of the state are read that have labels."""
     return lambda r: () if r.figures is None else of(r.figures)
 
 
 def _amounts(of: Callable[[QueueFigures], Mapping[str, int]]) -> Callable[[ScrapeValues], Values]:
     """Return how amounts of queues by resource are read."""
-    return _figures(
+    return _labelled_figures(
         lambda f: (
             ((queue.path, resource), amount)
             for queue in f.queues
@@ -170,7 +170,9 @@ def _amounts(of: Callable[[QueueFigures], Mapping[str, int]]) -> Callable[[Scrap
 
 
 # LISTS-23
-def _of_users(of: Callable[[UserFigures], Mapping[str, int]]) -> Callable[[ScrapeValues], Values]:
+def _user_values(
+    of: Callable[[UserFigures], Mapping[str, int]],
+) -> Callable[[ScrapeValues], Values]:
     """Return how figures of users by another label are read."""
     return lambda r: (
         ((user, label), amount)
@@ -183,12 +185,16 @@ def _ended(user: UserFigures) -> Mapping[str, int]:
     return {ending.value: user.used.ended.get(ending.value, 0) for ending in AskEnding}
 
 
-_priorities: Final = _figures(
+_priorities: Final = _labelled_figures(
     lambda f: (((one.path,), one.priority) for one in f.queues if one.priority is not None)
 )
-_asks: Final = _figures(lambda f: (((place.value,), f.asks.get(place, 0)) for place in AskPlace))
-_capacity: Final = _figures(lambda f: (((kind,), amount) for kind, amount in f.capacity.items()))
-_apps: Final = _figures(
+_asks: Final = _labelled_figures(
+    lambda f: (((place.value,), f.asks.get(place, 0)) for place in AskPlace)
+)
+_capacity: Final = _labelled_figures(
+    lambda f: (((kind,), amount) for kind, amount in f.capacity.items())
+)
+_apps: Final = _labelled_figures(
     lambda f: (
         ((state.value,), f.apps.get(state.value, 0))
         for state in AppState
@@ -273,7 +279,7 @@ METRICS: Final = (
     gauge(
         "muster_queues_summed",
         "How many queues have no figures of their own and are summed up in the queue `other`.",
-        _figure(lambda f: f.summed),
+        _state_figure(lambda f: f.summed),
     ),
     # Asks, applications, nodes
     gauge("muster_asks", "How many asks there are, by place.", _asks, "state"),
@@ -299,13 +305,13 @@ METRICS: Final = (
         lambda r: r.counting.waits,
     ),
     gauge("muster_applications", "How many applications there are, by state.", _apps, "state"),
-    gauge("muster_gangs", "How many gangs there are.", _figure(lambda f: f.gangs)),
+    gauge("muster_gangs", "How many gangs there are.", _state_figure(lambda f: f.gangs)),
     gauge(
         "muster_reservations",
         "How many reservations of queues with backfill are in force; that of a gang is one.",
-        _figure(lambda f: f.reservations),
+        _state_figure(lambda f: f.reservations),
     ),
-    gauge("muster_nodes", "How many nodes there are.", _figure(lambda f: f.nodes)),
+    gauge("muster_nodes", "How many nodes there are.", _state_figure(lambda f: f.nodes)),
     gauge(
         "muster_nodes_capacity",
         "What all nodes have together, in base units.",
@@ -321,19 +327,19 @@ METRICS: Final = (
     gauge(
         "muster_user_allocated",
         "What the waiting and bound asks of a user hold, in base units.",
-        _of_users(lambda user: user.held),
+        _user_values(lambda user: user.held),
         "user resource",
     ),
     counter(
         "muster_user_used_total",
         "What asks of a user have held times how long, in base units times seconds.",
-        _of_users(lambda user: in_seconds(user.used.areas)),
+        _user_values(lambda user: in_seconds(user.used.areas)),
         "user resource",
     ),
     counter(
         "muster_user_asks_ended_total",
         "How many asks of a user have ended, by outcome.",
-        _of_users(_ended),
+        _user_values(_ended),
         "user outcome",
     ),
     # Decisions
@@ -383,7 +389,7 @@ METRICS: Final = (
     ),
     # What runs commands
     *(
-        Metric(one.kind, one.name, one.about, _of_backend(one), one.label)
+        Metric(one.kind, one.name, one.about, _backend_values(one), one.label)
         for backend in BACKENDS.values()
         for one in backend.metrics
     ),
@@ -438,19 +444,19 @@ METRICS: Final = (
     gauge(
         "muster_replica_connected",
         "Whether a follower is connected, by follower.",
-        _of_followers("connected"),
+        _follower_values("connected"),
         "follower",
     ),
     gauge(
         "muster_replica_behind_batches",
         "How many batches a follower is behind, by follower.",
-        _of_followers("batches_behind"),
+        _follower_values("batches_behind"),
         "follower",
     ),
     gauge(
         "muster_replica_behind_seconds",
         "Since when a follower is behind, by follower.",
-        _of_followers("seconds_behind"),
+        _follower_values("seconds_behind"),
         "follower",
     ),
     counter(
@@ -493,7 +499,7 @@ _SWITCH_S: Final = 0.0002
 
 
 @final
-class _Ours(Collector):
+class _MusterCollector(Collector):
     """The metrics of Muster for one scrape."""
 
     def __init__(self, reading: ScrapeValues) -> None:
@@ -554,13 +560,13 @@ class Exposition:
         # Otherwise the loop of the service would wait 5 ms whenever it comes back from a socket.
         sys.setswitchinterval(_SWITCH_S)
         try:
-            return encode(_Both(_Ours(reading), self._process)), media
+            return encode(_CombinedCollector(_MusterCollector(reading), self._process)), media
         finally:
             sys.setswitchinterval(before)
 
 
 @final
-class _Both(Collector):
+class _CombinedCollector(Collector):
     """The metrics of Muster and those of the process."""
 
     def __init__(self, ours: Collector, process: CollectorRegistry) -> None:
@@ -620,7 +626,7 @@ class Metrics:
         self._reading = trio.Lock()
         self._figures: StateFigures | None = None
         self._census: ReasonCensus
-        self._look: Looks
+        self._inspect: StateInspector
         self._statistics: Callable[[], Statistics]
         self._waiting: Callable[[], int]
         self._now_us: Callable[[], int]
@@ -630,7 +636,7 @@ class Metrics:
 
     async def run(
         self,
-        look: Looks,
+        inspect: StateInspector,
         statistics: Callable[[], Statistics],
         waiting: Callable[[], int],
         now_us: Callable[[], int],
@@ -638,14 +644,14 @@ class Metrics:
         """Measure until this is cancelled.
 
         Args:
-            look: Reads the state between two batches.
+            inspect: Reads the state between two batches.
             statistics: Returns what the scheduler has done.
             waiting: Returns how many calls wait at its entry.
             now_us: Returns the present instant, in microseconds since the origin.
         """
-        self._look, self._statistics, self._waiting = look, statistics, waiting
+        self._inspect, self._statistics, self._waiting = inspect, statistics, waiting
         self._now_us = now_us
-        self._census = ReasonCensus(look)
+        self._census = ReasonCensus(inspect)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(measure_lag, self._lag)
             nursery.start_soon(self._census.run)
@@ -676,7 +682,7 @@ class Metrics:
         with trio.move_on_after(PATIENCE_S), suppress(Problem):
             async with self._reading:  # Scrapes at the same time share the figures.
                 if self._figures is None or trio.current_time() > self._figures.at + FRESH_S:
-                    self._figures = await read_figures(self._look)
+                    self._figures = await read_figures(self._inspect)
         reading = ScrapeValues(
             self._figures,
             self._census.latest,

@@ -18,11 +18,11 @@ from muster.service.access import Role
 from muster.service.api.lists import app_of
 from muster.service.input.configuration import difference_of
 from muster.service.input.dry_runs import try_events
-from muster.service.input.events import JSON, made_event, made_events, raw_events
+from muster.service.input.events import JSON, convert_event, convert_events, raw_events
 from muster.service.input.permissions import as_user, guard_of
 from muster.service.input.submission import results_of, submit
 from muster.service.page.history import ENDS
-from muster.service.page.renderer import Shown, render_page
+from muster.service.page.renderer import TemplateData, render_page
 from muster.service.page.requests import Form, Page, PageRequest
 from muster.service.payloads import Problem
 from muster.service.queries.asks import row_of_ask
@@ -38,7 +38,7 @@ from muster_core.view.gangs import ViewGang
 
 # PAGE-47
 def refusal_of(page: PageRequest, context: ReadContext, events: Sequence[Mapping[str, Raw]]) -> str:
-    """Return why whoever looks may not send some events; empty if they may.
+    """Return why the viewer may not send some events; empty if the viewer may.
 
     Args:
         page: The request.
@@ -55,7 +55,7 @@ def refusal_of(page: PageRequest, context: ReadContext, events: Sequence[Mapping
         return ""
     for number, value in enumerate(events):
         raw = RawEvent(number, None, dict(value))
-        event = as_user(made_event(raw, page.service.origin_us), who)
+        event = as_user(convert_event(raw, page.service.origin_us), who)
         if isinstance(event, str):
             return event
         refusal = guard.refusal(event, context.machine)
@@ -65,7 +65,7 @@ def refusal_of(page: PageRequest, context: ReadContext, events: Sequence[Mapping
 
 
 Thing = tuple[str, ...]
-"""What has a page of its own: what it is, and its names."""
+"""An object that has a page: its kind, and its names."""
 
 _MOST: Final = 20
 """How many decisions are shown."""
@@ -95,7 +95,7 @@ class DecisionPreview:
     async def of(
         cls, page: PageRequest, decisions: Sequence[Mapping[str, object]]
     ) -> DecisionPreview:
-        """Sum decisions up, given in the form of the log, and look what of them is there."""
+        """Sum up decisions in the form of the log, and find which of their objects exist."""
         bound = {_ask(one) for one in decisions if one["kind"] == Kind.BOUND.value}
         lost = {
             _ask(one)
@@ -111,14 +111,14 @@ class DecisionPreview:
 def _existing(
     context: ReadContext, decisions: Sequence[Mapping[str, object]]
 ) -> Steps[frozenset[Thing]]:
-    """Return what is named in decisions and is there."""
+    """Return the objects that decisions name and that exist."""
     yield
     things = {thing for one in decisions for thing in _names_in(one)}
-    return frozenset(thing for thing in things if _is_there(context, thing))
+    return frozenset(thing for thing in things if _exists(context, thing))
 
 
 def _names_in(decision: Mapping[str, object]) -> Iterator[Thing]:
-    """Yield what a decision names."""
+    """Yield the objects that a decision names."""
     for kind in ("app", "gang", "node", "queue"):
         if decision.get(kind) is not None:
             yield kind, str(decision[kind])
@@ -126,7 +126,7 @@ def _names_in(decision: Mapping[str, object]) -> Iterator[Thing]:
         yield "ask", str(decision["app"]), str(decision["ask"])
 
 
-def _is_there(context: ReadContext, thing: Thing) -> bool:
+def _exists(context: ReadContext, thing: Thing) -> bool:
     match thing:
         case ("app", name):
             return app_of(context, name) is not None
@@ -147,21 +147,21 @@ def _ask(decision: Mapping[str, object]) -> tuple[object, object]:
     return decision["app"], decision["ask"]
 
 
-async def _made(page: PageRequest, form: Form) -> list[Event | str]:
+async def _events_of_form(page: PageRequest, form: Form) -> list[Event | str]:
     """Return the events of a form, or for each other one the reason."""
     if page.moment.is_past:
         raise Problem(409, "the past cannot be changed: go back to the present first")
     written = form.text("events").encode()
     pace = page.service.client.pace
     raws = await pace.take(raw_events(written, JSON, page.service.usage))
-    return await pace.take(made_events(raws, page.who, page.service.origin_us))
+    return await pace.take(convert_events(raws, page.who, page.service.origin_us))
 
 
 # PAGE-5
 async def _apply(page: PageRequest) -> Response:
-    """Let the events of a form in, and say what became of each."""
+    """Submit the events of a form, and show the result of each."""
     form = await page.form()
-    made = await _made(page, form)
+    made = await _events_of_form(page, form)
     outcome = await submit(page.service, made, guard=guard_of(page.who, page.service.access.users))
     results = await page.service.client.pace.take(results_of(made, outcome.errors))
     return render_page(
@@ -171,8 +171,8 @@ async def _apply(page: PageRequest) -> Response:
 
 # PAGE-5
 async def _try(page: PageRequest) -> Response:
-    """Say what the events of a form would lead to, and change nothing."""
-    made = await _made(page, await page.form())
+    """Show what the events of a form would lead to, and change nothing."""
+    made = await _events_of_form(page, await page.form())
     events = [one for one in made if not isinstance(one, str)]
     dry_runs = page.service.intake.dry_runs
     tried = await try_events(
@@ -187,7 +187,7 @@ ACTION_PAGES: Final = (
     Page("POST", "/events", Role.SUBMITTER, _apply),
     Page("POST", "/events/try", Role.SUBMITTER, _try),
 )
-"""What buttons send."""
+"""The actions of buttons."""
 
 
 _FEWER: Final = frozenset({RemedyKind.MIN_MEMBER, RemedyKind.DEFINE_GANG})
@@ -197,7 +197,7 @@ _MOST_EVICTED: Final = 5
 """How many asks that lose their node are named."""
 
 
-def beneficiary(gang: ViewGang | None) -> Shown:
+def beneficiary(gang: ViewGang | None) -> TemplateData:
     """Return whom a change would help that gets a member of a gang bound.
 
     A gang starts as a whole: as many of its members as it needs hold a node then.
@@ -212,12 +212,12 @@ def beneficiary(gang: ViewGang | None) -> Shown:
     return {"gang": gang.name, "then": f"with at least {least:,} of its {gang.children:,} members"}
 
 
-def remedy_line(remedy: dict[str, Any], refused: str, context: ReadContext) -> Shown:
+def remedy_line(remedy: dict[str, Any], refused: str, context: ReadContext) -> TemplateData:
     """Return a remedy as it is shown.
 
     Args:
         remedy: The remedy, as the API has it.
-        refused: Why whoever looks may not apply it; empty if they may.
+        refused: Why the viewer may not apply it; empty if the viewer may.
         context: The state.
     """
     queues = context.machine.registry.queues
@@ -242,7 +242,7 @@ def remedy_line(remedy: dict[str, Any], refused: str, context: ReadContext) -> S
 
 
 def _path_of(amount: str) -> str:
-    """Return what stands before the slash in the name of an amount: its queue, if it is of one."""
+    """Return the part before the slash in the name of an amount: its queue, if it is of one."""
     return amount.partition("/")[0]
 
 
@@ -252,19 +252,19 @@ def _difference(
     """Return what the last configuration among events changes; None if there is none."""
     for number, value in reversed([*enumerate(events)]):
         if value["op"] == "configure":
-            event = made_event(RawEvent(number, None, value), 0)
+            event = convert_event(RawEvent(number, None, value), 0)
             return difference_of(before, event.config) if isinstance(event, Configure) else None
     return None
 
 
 # PAGE-43
-async def _helps(page: PageRequest) -> Response:
+async def _remedies(page: PageRequest) -> Response:
     """Search for what would help, which takes up to some ten seconds."""
     app, name = page.in_path("app"), page.in_path("ask")
     if page.moment.is_past:
         raise Problem(409, "what would help is searched for in the present only")
 
-    def look(context: ReadContext) -> Steps[Shown | None]:
+    def read_gang(context: ReadContext) -> Steps[TemplateData | None]:
         yield
         owner = app_of(context, app)
         row = None if owner is None else row_of_ask(context, owner, name)
@@ -272,34 +272,34 @@ async def _helps(page: PageRequest) -> Response:
             return None
         return beneficiary(None if row.ask.gang is None else context.view.gangs[row.ask.gang])
 
-    helped = (await page.moment.read(look)).value
+    helped = (await page.moment.read(read_gang)).value
     values: dict[str, Any] = {"app": app, "name": name, "helped": helped}
     values["whole"] = page.text("whole")
     if helped is None:
-        told = f"{app}/{name} runs, or is over: there is nothing to help"
-        return render_page(page, "helps.html", told=told, found=None, **values)
+        wrong = f"{app}/{name} runs, or is over: there is nothing to help"
+        return render_page(page, "helps.html", wrong=wrong, found=None, **values)
     try:
         found = await search_remedies(page.service, app, name)
     except Problem as problem:
-        return render_page(page, "helps.html", told=problem.detail, found=None, **values)
+        return render_page(page, "helps.html", wrong=problem.detail, found=None, **values)
 
-    def read(context: ReadContext) -> Steps[list[Shown]]:
-        helps: list[Shown] = []
+    def read(context: ReadContext) -> Steps[list[TemplateData]]:
+        helps: list[TemplateData] = []
         for remedy in found.remedies:
             yield
             helps.append(remedy_line(remedy, refusal_of(page, context, remedy["events"]), context))
         return helps
 
     helps = await page.moment.read(read)
-    return render_page(page, "helps.html", told="", found=found, helps=helps.value, **values)
+    return render_page(page, "helps.html", wrong="", found=found, helps=helps.value, **values)
 
 
-REMEDY_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/helps", Role.READER, _helps),)
-"""What would help."""
+REMEDY_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/helps", Role.READER, _remedies),)
+"""The search for remedies."""
 
 
 # PAGE-80
-async def _starts(page: PageRequest) -> Response:
+async def _start_forecast(page: PageRequest) -> Response:
     """Foretell when an ask starts, which takes up to some ten seconds."""
     app, name = page.in_path("app"), page.in_path("ask")
     if page.moment.is_past:
@@ -307,10 +307,10 @@ async def _starts(page: PageRequest) -> Response:
     try:
         found = await forecast_start(page.service, app, name)
     except Problem as problem:
-        told = problem.detail
-        return render_page(page, "starts.html", app=app, name=name, told=told, found=None)
-    return render_page(page, "starts.html", app=app, name=name, told="", found=found)
+        wrong = problem.detail
+        return render_page(page, "starts.html", app=app, name=name, wrong=wrong, found=None)
+    return render_page(page, "starts.html", app=app, name=name, wrong="", found=found)
 
 
-FORECAST_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/starts", Role.READER, _starts),)
-"""When an ask starts."""
+FORECAST_PAGES: Final = (Page("GET", "/asks/{app}/{ask}/starts", Role.READER, _start_forecast),)
+"""The forecast of a start."""

@@ -28,7 +28,7 @@ from muster.service.endpoints.schemas import row_of
 from muster.service.ledger.records import AskEnding
 from muster.service.page.actions import refusal_of
 from muster.service.page.history import HistorySubject, earlier_history, subject_page
-from muster.service.page.renderer import Shown, render_page
+from muster.service.page.renderer import TemplateData, render_page
 from muster.service.page.requests import Page, PageRequest, filters_of, place_of, queue_of, word_of
 from muster.service.payloads import Problem
 from muster.service.queries.apps import APPS, leaves_of, row_of_app
@@ -71,7 +71,7 @@ _A_FEW: Final = 256
 """How many applications are counted between two places to pause."""
 
 
-def ask_line(row: AskRow) -> Shown:
+def ask_line(row: AskRow) -> TemplateData:
     """Return an ask as it is shown."""
     since_us = row.since_us()
     if since_us is None:
@@ -98,17 +98,17 @@ def _why(row: AskRow, code: object) -> tuple[str | None, int | None]:
     return (None, None) if reason is None else (reason.message, instant_of(reason.facts))
 
 
-def lines_of(context: ReadContext, rows: Sequence[AskRow]) -> Steps[list[Shown]]:
+def lines_of(context: ReadContext, rows: Sequence[AskRow]) -> Steps[list[TemplateData]]:
     """Return asks as they are shown."""
     yield from context.view.explainer.prepare()
-    lines: list[Shown] = []
+    lines: list[TemplateData] = []
     for row in rows:
         yield
         lines.append(ask_line(row))
     return lines
 
 
-def _wanted(page: PageRequest) -> AskFilter:
+def _filter_of(page: PageRequest) -> AskFilter:
     place = word_of(page, "state", AskPlace)
     code = word_of(page, "reason", Code)
     gang = page.text("gang")
@@ -125,10 +125,10 @@ def _wanted(page: PageRequest) -> AskFilter:
 
 # PAGE-40
 async def _asks(page: PageRequest) -> Response:
-    wanted = _wanted(page)
+    wanted = _filter_of(page)
     place = place_of(page, "asks", int, int)
 
-    def read(context: ReadContext) -> Steps[Shown]:
+    def read(context: ReadContext) -> Steps[TemplateData]:
         found = yield from select_asks(context, wanted, place, _LIMIT + 1)
         rows = found[:_LIMIT]
         lines = yield from lines_of(context, rows)
@@ -151,7 +151,7 @@ async def _asks(page: PageRequest) -> Response:
 
 
 def _counts(context: ReadContext, wanted: AskFilter) -> Steps[Mapping[str, int] | None]:
-    """Return how many asks are in each place, if the applications tell."""
+    """Return how many asks are in each place, if the filter allows to sum up applications."""
     if wanted.text is not None or wanted.gang is not None or wanted.codes is not None:
         return None
     counts = Counter(dict.fromkeys((place.value for place in AskPlace), 0))
@@ -176,7 +176,9 @@ ASK_LIST_PAGES: Final = (Page("GET", "/asks", Role.READER, _asks),)
 _ASK_COLUMNS: Final = [one for one in ASKS.picked(None, single=True) if one.name != "message"]
 
 
-def _read(page: PageRequest, app_name: str, name: str, context: ReadContext) -> Steps[Shown]:
+def _read_ask(
+    page: PageRequest, app_name: str, name: str, context: ReadContext
+) -> Steps[TemplateData]:
     yield
     app = app_of(context, app_name)
     row = None if app is None else row_of_ask(context, app, name)
@@ -240,7 +242,7 @@ async def _ask(page: PageRequest) -> Response:
         page,
         "ask.html",
         HistorySubject("ask", app, name),
-        lambda context: _read(page, app, name, context),
+        lambda context: _read_ask(page, app, name, context),
         app=app,
         name=name,
         deletion_of=deletion_of,
@@ -249,7 +251,7 @@ async def _ask(page: PageRequest) -> Response:
 
 
 # PAGE-44
-async def _earlier(page: PageRequest) -> Response:
+async def _earlier_decisions(page: PageRequest) -> Response:
     app, name = page.in_path("app"), page.in_path("ask")
 
     def begin_us(context: ReadContext) -> int | None:
@@ -263,7 +265,7 @@ async def _earlier(page: PageRequest) -> Response:
 
 ASK_PAGES: Final = (
     Page("GET", "/asks/{app}/{ask}", Role.READER, _ask),
-    Page("GET", "/asks/{app}/{ask}/earlier", Role.READER, _earlier),
+    Page("GET", "/asks/{app}/{ask}/earlier", Role.READER, _earlier_decisions),
 )
 """An ask."""
 
@@ -284,11 +286,11 @@ async def _tail(page: PageRequest) -> Response:
         # PAGE-86
         earlier = cast("list[int]", problem.members.get("earlier") or [])
         others = [(number, True) for number in reversed(earlier)]
-        return render_page(page, "output.html", written=None, told=problem.detail, others=others)
+        return render_page(page, "output.html", written=None, hint=problem.detail, others=others)
     text, cut = await trio.to_thread.run_sync(_end_of, written.file)
     others = [*written.others]
     return render_page(
-        page, "output.html", written=written, text=text, cut=cut, told="", others=others
+        page, "output.html", written=written, text=text, cut=cut, hint="", others=others
     )
 
 
@@ -307,7 +309,7 @@ def _end_of(file: Path) -> tuple[str, int]:
 
 
 # PAGE-45
-async def _whole(page: PageRequest) -> Response:
+async def _all_output(page: PageRequest) -> Response:
     """Send all of the output as text."""
     app, name = page.in_path("app"), page.in_path("ask")
     attempt = page.number("attempt", 0, 0, _HIGHEST) or None
@@ -318,16 +320,16 @@ async def _whole(page: PageRequest) -> Response:
 
 OUTPUT_PAGES: Final = (
     Page("GET", "/asks/{app}/{ask}/output", Role.READER, _tail),
-    Page("GET", "/asks/{app}/{ask}/output.txt", Role.READER, _whole),
+    Page("GET", "/asks/{app}/{ask}/output.txt", Role.READER, _all_output),
 )
 """The output of asks."""
 
 
-def _read_app(page: PageRequest, name: str, context: ReadContext) -> Steps[Shown]:
+def _read_app(page: PageRequest, name: str, context: ReadContext) -> Steps[TemplateData]:
     yield
     app = app_of(context, name)
     entry = context.ledger.app(name) or context.ledger.completed.get(name)
-    known: Shown = {
+    known: TemplateData = {
         "came_us": None if entry is None else entry.came_us,
         "states": () if entry is None else tuple(entry.states),
         "last_seq": context.ledger.seq,
@@ -403,7 +405,7 @@ async def _users(page: PageRequest) -> Response:
         raise Problem(400, f"days: {days[:100]!r}: must be one of {', '.join(_SPANS)}")
     now_us = page.moment.now_us()
 
-    def read(context: ReadContext) -> Steps[Shown]:
+    def read(context: ReadContext) -> Steps[TemplateData]:
         rows = yield from users_of(context, now_us - int(days) * DAY_US, now_us)
         return {"rows": rows[:_MOST], "count": len(rows)}
 

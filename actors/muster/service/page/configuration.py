@@ -23,7 +23,7 @@ from muster.service.input.configuration import (
 )
 from muster.service.input.dry_runs import history_start
 from muster.service.page.actions import DecisionPreview
-from muster.service.page.renderer import Shown, render_page
+from muster.service.page.renderer import TemplateData, render_page
 from muster.service.page.requests import Form, Page, PageRequest
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
@@ -32,17 +32,17 @@ from muster_core.structures.steps import Steps
 
 
 # PAGE-54
-def queue_lines_of(path: str, text: str) -> Shown | None:
-    """Return the lines of a queue, or of the nearest queue above it that stands there.
+def queue_lines_of(path: str, text: str) -> TemplateData | None:
+    """Return the lines of a queue, or of the nearest queue above it that the text has.
 
     Args:
         path: The path of the queue, in lower case.
         text: A configuration as YAML in block style, with one partition.
 
     Returns:
-        The lines; None if not even its root stands there.
+        The lines; None if the text has not even its root.
     """
-    found: Shown | None = None
+    found: TemplateData | None = None
     for partition in _items(yaml.compose(text), "partitions"):
         below, wanted = _items(partition, "queues"), path.split(".")
         for depth, name in enumerate(wanted, start=1):
@@ -105,13 +105,13 @@ class ComparisonTable:
 
     Args:
         found: The result.
-        asked_us: How far one wanted to look back, in microseconds.
+        asked_us: How far the comparison should look back, in microseconds.
 
     Attributes:
         since: From when on history was compared, as a date in UTC.
         until: Until when, likewise.
         length_us: How long that is, in microseconds.
-        is_short: Whether less history is kept than one wanted to look back.
+        is_short: Whether less history is kept than that.
         is_same: Whether both sides decide the same.
         decisions: How many decisions are the same before the first that differs.
     """
@@ -126,7 +126,7 @@ class ComparisonTable:
         self.is_same: bool = found["same"]
         self.decisions: int = found["decisions"]
 
-    def whole(self) -> list[Shown]:
+    def whole(self) -> list[TemplateData]:
         """Return the figures of the whole, with the utilisation by resource type."""
         both = self._found["all"]
         rows = [*_rows(both)]
@@ -135,7 +135,7 @@ class ComparisonTable:
             rows.append(_row(f"{kind} used, on average", a, b, percent, points))
         return rows
 
-    def queues(self) -> Iterator[tuple[str, list[Shown]]]:
+    def queues(self) -> Iterator[tuple[str, list[TemplateData]]]:
         """Yield the queues for which something differs, with the figures that do."""
         for queue in self._found["queues"]:
             rows = [row for row in _rows(queue) if not row["is_same"]]
@@ -152,7 +152,7 @@ class ComparisonTable:
         return count
 
 
-def _rows(both: Mapping[str, Any]) -> Iterator[Shown]:
+def _rows(both: Mapping[str, Any]) -> Iterator[TemplateData]:
     for name, path, write in _FIGURES:
         yield _row(name, _at(both["a"], path), _at(both["b"], path), write)
 
@@ -166,7 +166,7 @@ def _at(figures: Any, path: Sequence[str]) -> float | None:  # noqa: ANN401 - a 
 
 def _row(
     name: str, a: float | None, b: float | None, write: _Writer, by: _Writer | None = None
-) -> Shown:
+) -> TemplateData:
     """Return a row.
 
     Args:
@@ -227,14 +227,14 @@ async def _edit(page: PageRequest) -> Response:
 
 # PAGE-53
 async def _state(page: PageRequest) -> Response:
-    """Say whether another configuration is in force than the one that somebody has seen."""
+    """Show whether another configuration is in force than the one that the page has loaded."""
     before = await in_force(page.service)
     return render_page(page, "config_state.html", is_seen=page.text("seen") == before.checksum)
 
 
 # PAGE-51
 async def _check(page: PageRequest) -> Response:
-    """Say what is wrong with a configuration, or how it differs from the one in force."""
+    """Show what is wrong with a configuration, or how it differs from the one in force."""
     form = await page.form()
     before = await in_force(page.service)
     values: dict[str, Any] = {"problems": [], "warnings": [], "difference": None}
@@ -253,7 +253,7 @@ async def _check(page: PageRequest) -> Response:
 
 # PAGE-52
 async def _compare(page: PageRequest) -> Response:
-    """Say what a configuration would lead to now, and would have changed in the kept history."""
+    """Show what a configuration would lead to now, and would have changed in the kept history."""
     form = await page.form()
     new, written = _read(page, form), form.text("since")
     if written not in {name for name, _ in SPANS}:
@@ -278,8 +278,8 @@ async def _apply(page: PageRequest) -> Response:
     form = await page.form()
     before = await in_force(page.service)
     if form.text("seen") != before.checksum:
-        told = "another configuration came into force meanwhile: load the page again, and look"
-        raise Problem(412, told)
+        message = "another configuration came into force meanwhile: load the page again, and look"
+        raise Problem(412, message)
     new = _read(page, form)
     entered = await put_in_force(page.service, new, before.configuration)
     after: ConfigurationView = as_shown(new)

@@ -18,7 +18,7 @@ from muster.service.api.lists import UnknownItem, full_gang
 from muster.service.endpoints.schemas import row_of
 from muster.service.page.asks import lines_of
 from muster.service.page.history import HistorySubject, earlier_history, subject_page
-from muster.service.page.renderer import Shown, render_page
+from muster.service.page.renderer import TemplateData, render_page
 from muster.service.page.requests import Page, PageRequest, filters_of, place_of, queue_of, word_of
 from muster.service.queries.apps import GANGS, GangRow, leaves_of
 from muster.service.queries.ask_search import AskFilter, select_asks
@@ -47,7 +47,7 @@ STATES: Final[Mapping[GangState, str]] = {
 _WORDS: Final = {state.value: words for state, words in STATES.items()}
 
 
-def gang_line(row: GangRow, *, single: bool = False) -> Shown:
+def gang_line(row: GangRow, *, single: bool = False) -> TemplateData:
     """Return a gang as it is shown."""
     context, gang = row.context, row.gang
     apps = context.view.apps
@@ -92,7 +92,7 @@ async def _gangs(page: PageRequest) -> Response:
     state, queue = word_of(page, "state", GangState), queue_of(page)
     text = page.text("name").lower()
 
-    def is_meant(gang: ViewGang, context: ReadContext, leaves: frozenset[int] | None) -> bool:
+    def matches(gang: ViewGang, context: ReadContext, leaves: frozenset[int] | None) -> bool:
         apps = context.view.apps
         return (
             (state is None or gang.state is state)
@@ -100,7 +100,7 @@ async def _gangs(page: PageRequest) -> Response:
             and (leaves is None or any(apps[key].identity.leaf in leaves for key in app_keys(gang)))
         )
 
-    def read(context: ReadContext) -> Steps[Shown]:
+    def read(context: ReadContext) -> Steps[TemplateData]:
         yield from context.view.explainer.prepare()
         gangs = context.view.gangs
         leaves = None if queue is None else leaves_of(context, queue)
@@ -109,10 +109,10 @@ async def _gangs(page: PageRequest) -> Response:
         found: list[ViewGang] = []
         for piece in in_pieces(names[first:], _PIECE):
             yield
-            found += [gangs[name] for name in piece if is_meant(gangs[name], context, leaves)]
+            found += [gangs[name] for name in piece if matches(gangs[name], context, leaves)]
             if len(found) > _LIMIT:
                 break
-        lines: list[Shown] = []
+        lines: list[TemplateData] = []
         for gang in found[:_LIMIT]:
             yield
             lines.append(gang_line(GangRow(context, gang)))
@@ -141,7 +141,7 @@ _A_FEW: Final = 16
 """How many members are looked at between two places to pause."""
 
 
-def _read(name: str, context: ReadContext) -> Steps[Shown]:
+def _read(name: str, context: ReadContext) -> Steps[TemplateData]:
     yield
     seq, gangs = context.ledger.seq, context.view.gangs
     gang = gangs.get(name)
@@ -151,9 +151,9 @@ def _read(name: str, context: ReadContext) -> Steps[Shown]:
     rows = yield from select_asks(context, AskFilter(gang=name), None, _LIMIT)
     lines = yield from lines_of(context, rows)
     lacks = yield from context.view.explainer.shortfalls_of_gang(gang)
-    sums: Sequence[Shown] = ()
+    sums: Sequence[TemplateData] = ()
     if gang.state is not GangState.SATISFIED:
-        sums = yield from _sums(context, gang)
+        sums = yield from _reason_sums(context, gang)
     names = () if gang.definition is None else gang.definition.groups
     group = [
         (one, gangs[one].state.value if one in gangs else None) for one in names if one != name
@@ -174,7 +174,7 @@ def _read(name: str, context: ReadContext) -> Steps[Shown]:
 
 
 # PAGE-49
-def _sums(context: ReadContext, gang: ViewGang) -> Steps[Sequence[Shown]]:
+def _reason_sums(context: ReadContext, gang: ViewGang) -> Steps[Sequence[TemplateData]]:
     """Return why the members of a gang do not run, summed up."""
     apps = context.view.apps
     found: dict[Code, list[AskRow]] = {}
@@ -185,7 +185,7 @@ def _sums(context: ReadContext, gang: ViewGang) -> Steps[Sequence[Shown]]:
             assert row is not None, "a member of a gang is gone"
             code = context.view.explainer.dominant(row.app, name, context.now_us)
             found.setdefault(code, []).append(row)
-    sums: list[Shown] = []
+    sums: list[TemplateData] = []
     for code, rows in found.items():
         yield
         # In which order a gang has its members says nothing.

@@ -11,8 +11,8 @@ import trio
 from starlette.responses import Response
 
 from muster.figures.text import held_words
-from muster.service.decision_log import MOST_OF_SUBJECT, Gone
-from muster.service.page.renderer import Shown, render_page
+from muster.service.decision_log import MOST_OF_SUBJECT, DecisionsRemovedError
+from muster.service.page.renderer import TemplateData, render_page
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
 from muster_core.decisions import GONE, Announced, Kind, Reason
@@ -28,10 +28,10 @@ _WINDOW: Final = 20_000
 """How many decisions of the store are looked through at once."""
 
 _ENOUGH: Final = 50
-"""After how many decisions about it one has to ask for more."""
+"""After how many decisions the search stops until the reader asks for more."""
 
 _PATIENCE_S: Final = 2.0
-"""After how long one has to ask for more, in seconds."""
+"""After how long it stops until then, in seconds."""
 
 _WORDS: Final[Mapping[Kind, str]] = {
     **{kind: kind.value.replace("_", " ") for kind in Kind},
@@ -66,7 +66,7 @@ class HistorySubject:
         """Its names."""
         return (self.kind, self.app or "", self.name or "")
 
-    def is_meant(self, announced: Announced) -> bool:
+    def concerns(self, announced: Announced) -> bool:
         """Return whether a decision is about it."""
         decision = announced.decision
         match self.kind:
@@ -79,7 +79,7 @@ class HistorySubject:
                 return decision.gang == self.name
 
     def is_shown(self, announced: Announced) -> bool:
-        """Return whether a decision that is meant is shown: that its application is new is not."""
+        """Return whether a decision about it is shown; that an application is new is not."""
         return self.kind != "ask" or announced.decision.ask is not None
 
     # PAGE-85
@@ -102,7 +102,7 @@ def _is_refusal(announced: Announced) -> bool:
     return announced.decision.kind is Kind.REJECTED
 
 
-def history_line(announced: Announced) -> Shown:
+def history_line(announced: Announced) -> TemplateData:
     """Return a decision as it is shown."""
     decision = announced.decision
     reason = "" if decision.reason is None else decision.reason.value.replace("_", " ")
@@ -139,24 +139,24 @@ def _tone(kind: Kind, reason: Reason | None) -> str:
             return ""
 
 
-def earlier_life(life: Sequence[Announced]) -> Shown:
-    """Return it from all decisions about it, oldest first."""
+def earlier_life(life: Sequence[Announced]) -> TemplateData:
+    """Return an earlier object of the name, from all decisions about it, oldest first."""
     last = next((one for one in reversed(life) if not _is_refusal(one)), None)
     reason = None if last is None else last.decision.reason
-    how = "" if reason is None else reason.value.replace("_", " ")
-    return {"lines": [history_line(one) for one in reversed(life)], "how": how}
+    reason_words = "" if reason is None else reason.value.replace("_", " ")
+    return {"lines": [history_line(one) for one in reversed(life)], "how": reason_words}
 
 
 # PAGE-85
 def split_lives(
     subject: HistorySubject, found: Sequence[Announced], came_us: int | None, *, is_there: bool
 ) -> list[list[Announced]]:
-    """Divide decisions among the things that had one name, one after the other.
+    """Divide decisions among the objects that had one name, one after the other.
 
     Args:
         subject: What the decisions are about.
         found: The decisions, oldest first.
-        came_us: When the last thing came, in microseconds since the origin; None if nobody knows.
+        came_us: When the last object came, in microseconds since the origin; None if unknown.
         is_there: Whether it is still there.
 
     Returns:
@@ -176,7 +176,7 @@ def split_lives(
     present = [divided.pop()] if is_there else []
     former: list[list[Announced]] = []
     for life in divided:
-        # What was refused afterwards is no other thing.
+        # What was refused afterwards is no other object.
         if former and all(map(_is_refusal, life)):
             former[-1] += life
         elif life:
@@ -185,9 +185,9 @@ def split_lives(
 
 
 def _begin(subject: HistorySubject, found: Sequence[Announced], came_us: int | None) -> int | None:
-    """Return where the decisions about a thing begin that came at an instant.
+    """Return where the decisions about an object begin that came at an instant.
 
-    An earlier thing of its name may have ended in the same batch, before it came.
+    An earlier object of its name may have ended in the same batch, before it came.
     """
     if came_us is None:
         return None
@@ -203,25 +203,27 @@ def _begin(subject: HistorySubject, found: Sequence[Announced], came_us: int | N
 # PAGE-44, PAGE-85
 async def latest_part(
     page: PageRequest, subject: HistorySubject, last: int, begin_us: int | None, *, is_there: bool
-) -> Shown:
-    """Return what is in memory.
+) -> TemplateData:
+    """Return the latest decisions, as far as they are in memory.
 
     Args:
         page: The request.
         subject: What it is about.
         last: The number of the last decision of the state that is shown, as far as known.
-        begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
+        begin_us: When the thing came, in microseconds since the origin; None if unknown.
         is_there: Whether the thing is in the state that is shown.
     """
     broadcast = page.service.broadcast
     tail = broadcast.tail
-    # Whoever has heard of no decision yet knows no number.
+    # Before the first decision, no number is known.
     end = last if page.moment.is_past and last else tail.last
     is_kept = page.service.options.state is not None
-    found, since = await page.service.findings.about(tail, subject.key, subject.is_meant)
+    found, since = await page.service.findings.about(tail, subject.key, subject.concerns)
     until_us = page.moment.past_us
-    seen = [one for one in found if one.seq <= end and (until_us is None or one.at_us <= until_us)]
-    *former, present = split_lives(subject, seen, begin_us, is_there=is_there)
+    visible = [
+        one for one in found if one.seq <= end and (until_us is None or one.at_us <= until_us)
+    ]
+    *former, present = split_lives(subject, visible, begin_us, is_there=is_there)
     before = min(since, end + 1)
     is_all = len(found) < MOST_OF_SUBJECT and _is_whole(_tail_begin_us(broadcast), begin_us)
     is_over = is_all or bool(former) or before <= (1 if is_kept else tail.first)
@@ -260,14 +262,14 @@ async def earlier_part(
     begin_us: int | None,
     *,
     is_inside: bool,
-) -> Shown:
-    """Return what was decided before, as far as it is found in a short time.
+) -> TemplateData:
+    """Return earlier decisions, as far as a short search finds them.
 
     Args:
         page: The request.
         subject: What it is about.
         before: The number of the decision before which it is looked for.
-        begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
+        begin_us: When the thing came, in microseconds since the origin; None if unknown.
         is_inside: Whether something that was decided about the thing was found already, so that
             another one of the same name is meant before its first decision.
 
@@ -309,7 +311,7 @@ class _BackwardSearch:
 
     Args:
         subject: What they are about.
-        begin_us: When the thing came, in microseconds since the origin; None if nobody knows.
+        begin_us: When the thing came, in microseconds since the origin; None if unknown.
         is_inside: Whether a decision about it was found.
 
     Attributes:
@@ -343,14 +345,14 @@ class _BackwardSearch:
 async def _window(
     broadcast: Broadcast, subject: HistorySubject, after: int, end: int
 ) -> tuple[list[Announced], int | None]:
-    """Return the decisions of a window about a thing, and the instant of its first decision."""
+    """Return the decisions of a window about a subject, and the instant of its first decision."""
     found: list[Announced] = []
     began_us: int | None = None
     with broadcast.cursor(after, lags=False) as cursor:
         while cursor.position < end:
             try:
                 block = await cursor.next()
-            except Gone:  # Removed since: there is nothing before it either.
+            except DecisionsRemovedError:  # Removed since: nothing before it is kept either.
                 break
             if block is None:
                 break
@@ -358,7 +360,7 @@ async def _window(
             announced = block.announced[begin : end + 1 - block.first]
             if began_us is None:
                 began_us = announced[0].at_us
-            found += filter(subject.is_meant, announced)
+            found += filter(subject.concerns, announced)
             cursor.position = min(block.last, end)
     return found, began_us
 
@@ -372,14 +374,14 @@ async def decision_history(
     unknown: UnknownItem | None,
     *,
     is_known: bool = False,
-) -> tuple[Shown, str]:
-    """Return the latest decisions about a thing, and why it is not there.
+) -> tuple[TemplateData, str]:
+    """Return the latest decisions about a subject, and why it is not there.
 
     Args:
         page: The request.
-        subject: The thing.
+        subject: The subject.
         last_seq: The number of the last decision of the state that is shown.
-        begin_us: When it came, in microseconds since the origin; None if nobody knows.
+        begin_us: When it came, in microseconds since the origin; None if unknown.
         unknown: What may have been meant, if it is not there.
         is_known: Whether it is known to have been there.
 
@@ -387,38 +389,38 @@ async def decision_history(
         The decisions, and why it is not there; empty if it is.
 
     Raises:
-        Problem: 404 if it is not there, and nothing says that it ever was.
+        Problem: 404 if it is not there, and no decision shows that it ever was.
     """
-    told = await latest_part(page, subject, last_seq, begin_us, is_there=unknown is None)
+    excerpt = await latest_part(page, subject, last_seq, begin_us, is_there=unknown is None)
     if unknown is None:
-        return told, ""
+        return excerpt, ""
     name = "/".join(part for part in (subject.app, subject.name) if part is not None)
     problem = await unknown.problem(subject.kind, name)
-    if not (is_known or told["lines"] or told["before"]):
+    if not (is_known or excerpt["lines"] or excerpt["before"]):
         raise problem
-    return told, problem.detail
+    return excerpt, problem.detail
 
 
 async def subject_page(
     page: PageRequest,
     template: str,
     subject: HistorySubject,
-    read: Callable[[ReadContext], Steps[Shown]],
+    read: Callable[[ReadContext], Steps[TemplateData]],
     **context: object,
 ) -> Response:
-    """Return the page of a thing, with its history.
+    """Return the page of a subject, with its history.
 
     Args:
         page: The request.
         template: Its template, which finds what was read as ``seen``, and its parts as well.
-        subject: The thing.
+        subject: The subject.
         read: Reads it: ``last_seq``, ``unknown``, and, if that is known, ``came_us`` and ``ended``;
             see :func:`decision_history`.
-        **context: What the template knows besides.
+        **context: Further data of the template.
     """
     found = await page.moment.read(read)
     seen = found.value
-    told, problem = await decision_history(
+    excerpt, problem = await decision_history(
         page,
         subject,
         seen["last_seq"],
@@ -426,7 +428,7 @@ async def subject_page(
         seen["unknown"],
         is_known=seen.get("ended") is not None,
     )
-    shown: Shown = {**seen, **context, "found": found, "seen": seen, "told": told}
+    shown: TemplateData = {**seen, **context, "found": found, "seen": seen, "excerpt": excerpt}
     return render_page(page, template, about=subject.kind, problem=problem, **shown)
 
 
@@ -434,12 +436,12 @@ async def subject_page(
 async def earlier_history(
     page: PageRequest, subject: HistorySubject, begin_us: Callable[[ReadContext], int | None]
 ) -> Response:
-    """Answer with what was decided before the decision that the address names.
+    """Answer with the decisions before the one that the address names.
 
     Args:
         page: The request.
         subject: What it is about.
-        begin_us: Returns when that came, in microseconds since the origin; None if nobody knows.
+        begin_us: Returns when that came, in microseconds since the origin; None if unknown.
     """
 
     def read(context: ReadContext) -> Steps[int | None]:
@@ -449,5 +451,5 @@ async def earlier_history(
     found = await page.moment.read(read)
     before = page.number("before", 0, 0, 2**63 - 1)
     is_inside = page.number("inside", 0, 0, 1) == 1
-    told = await earlier_part(page, subject, before, found.value, is_inside=is_inside)
-    return render_page(page, "earlier.html", told=told, about=subject.kind)
+    excerpt = await earlier_part(page, subject, before, found.value, is_inside=is_inside)
+    return render_page(page, "earlier.html", excerpt=excerpt, about=subject.kind)

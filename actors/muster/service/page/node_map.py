@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import attrs
 
-from muster.service.page.renderer import Shown
+from muster.service.page.renderer import TemplateData
 from muster.service.queries.reader import ReadContext
 from muster_core.structures.steps import Steps, in_pieces
 
@@ -55,7 +55,7 @@ class NodesQuery:
         attribute: Those with this attribute: ``name=value``, or a name alone; empty for all.
         group: The attribute by which they are in groups; empty for one group.
         kind: The resource type whose utilisation counts; empty for that used most on each.
-        queue: The queue below which the colours tell queues apart; empty to colour by utilisation.
+        queue: The queue whose children have colours of their own; empty to colour by utilisation.
         by_use: Whether the list begins with the fullest.
     """
 
@@ -72,9 +72,9 @@ class NodesQuery:
             return False
         if not self.attribute:
             return True
-        name, given, value = self.attribute.partition("=")
+        name, has_value, value = self.attribute.partition("=")
         found = node.attributes.get(name.strip())
-        return found is not None and (not given or found == value.strip())
+        return found is not None and (not has_value or found == value.strip())
 
 
 @final
@@ -125,8 +125,8 @@ def share_of(node: Node, kind: str = "") -> float:
     for name in (kind,) if kind else used:
         amount = used.get(name, 0)
         if amount:
-            there = capacity.get(name, 0)
-            share = amount / there if there else BEYOND
+            capacity_of_kind = capacity.get(name, 0)
+            share = amount / capacity_of_kind if capacity_of_kind else BEYOND
             most = max(most, share)
     return most
 
@@ -157,7 +157,7 @@ def _colour_by_queue(
     context: ReadContext, queue: str, cells: Sequence[NodeCell]
 ) -> Steps[tuple[Sequence[str], Sequence[str | None]]]:
     """Give each node the colour of the queue that holds most of it; return what colours mean."""
-    below = _Below(queue)
+    below = _BranchFinder(queue)
     holders: list[str | None] = []
     for piece in in_pieces(cells, _PIECE):
         yield
@@ -179,12 +179,12 @@ def _colour_by_queue(
 
 
 ELSEWHERE: Final = "queues elsewhere"
-"""What stands for all queues that are not below the wanted one."""
+"""The name for all queues that are not below the wanted one."""
 
 
 @final
-class _Below:
-    """Tells of a leaf which child of a queue it is below.
+class _BranchFinder:
+    """Finds the child of a queue that a leaf is below.
 
     Args:
         queue: The path of the queue.
@@ -195,7 +195,7 @@ class _Below:
         self._depth = queue.count(".") + 1
         self._found: dict[str, str] = {}
 
-    def of(self, path: str) -> str:
+    def child_of(self, path: str) -> str:
         found = self._found.get(path)
         if found is None:
             found = self._found[path] = self._find(path)
@@ -207,14 +207,14 @@ class _Below:
         return ".".join(path.split(".")[: self._depth + 1])
 
 
-def _holder(context: ReadContext, node: Node, below: _Below) -> str | None:
+def _holder(context: ReadContext, node: Node, below: _BranchFinder) -> str | None:
     """Return the queue that holds the largest dominant share of a node, or None."""
     apps, sums = context.view.apps, dict[str, Mapping[str, int]]()
     for key, name in node.held:
         app = apps[key]
         held = app.bound.get(name) or app.waiting.get(name)
         if held is not None:
-            amounts, queue = held[0].ask.resources.amounts, below.of(app.identity.path)
+            amounts, queue = held[0].ask.resources.amounts, below.child_of(app.identity.path)
             before = sums.get(queue)
             sums[queue] = amounts if before is None else _sum(before, amounts)
     if len(sums) < 2:
@@ -229,14 +229,14 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
 def _dominant(used: Mapping[str, int], capacity: Mapping[str, int]) -> float:
     most = 0.0
     for kind, amount in used.items():
-        there = capacity.get(kind, 0)
-        share = amount / there if there else BEYOND
+        whole = capacity.get(kind, 0)
+        share = amount / whole if whole else BEYOND
         most = max(share, most)
     return most
 
 
 GROUPS: Final = 24
-"""How many groups of nodes are told apart."""
+"""How many groups of nodes have maps of their own."""
 
 OTHERS: Final = "others"
 """The group of all nodes beyond that."""
@@ -254,7 +254,7 @@ _DRAWN_AT_ONCE: Final = 256
 
 
 # PAGE-30
-def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[Shown]]:
+def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[TemplateData]]:
     """Return the maps of all groups.
 
     Args:
@@ -263,15 +263,15 @@ def maps_of(cells: Sequence[NodeCell], group: str, bands: int) -> Steps[list[Sho
         bands: How many colours there are.
     """
     columns = max(1, ceil(sqrt(len(cells) * _ASPECT)))
-    grouped = _grouped(cells, group) if group else {"": cells}
-    maps: list[Shown] = []
+    grouped = _groups_of(cells, group) if group else {"": cells}
+    maps: list[TemplateData] = []
     for name, found in grouped.items():
         made = yield from _map(name, found, columns, bands)
         maps.append(made)
     return maps
 
 
-def _grouped(cells: Sequence[NodeCell], group: str) -> Mapping[str, Sequence[NodeCell]]:
+def _groups_of(cells: Sequence[NodeCell], group: str) -> Mapping[str, Sequence[NodeCell]]:
     """Return the nodes by the value of an attribute; the rarest values are one group."""
     found: dict[str | None, list[NodeCell]] = {}
     for cell in cells:
@@ -288,7 +288,7 @@ def _grouped(cells: Sequence[NodeCell], group: str) -> Mapping[str, Sequence[Nod
     return grouped
 
 
-def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Steps[Shown]:
+def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Steps[TemplateData]:
     paths: list[list[str]] = [[] for _ in range(bands)]
     hatched: list[str] = []
     counts = [0] * bands
@@ -297,7 +297,7 @@ def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Step
         _draw(piece, row, paths, hatched)
         for cell in piece:
             counts[cell.band] += 1
-    told = yield from _cell_data(cells, columns)
+    cell_data = yield from _cell_data(cells, columns)
     return {
         "name": name,
         "columns": columns,
@@ -307,7 +307,7 @@ def _map(name: str, cells: Sequence[NodeCell], columns: int, bands: int) -> Step
         "hatched": "".join(hatched),
         "counts": counts,
         "unschedulable": sum(not cell.node.schedulable for cell in cells),
-        "cells": told,
+        "cells": cell_data,
     }
 
 
@@ -325,9 +325,9 @@ def _draw(piece: Sequence[NodeCell], row: int, paths: list[list[str]], hatched: 
 
 # PAGE-31
 def _cell_data(cells: Sequence[NodeCell], columns: int) -> Steps[Mapping[str, object]]:
-    """Return what the script tells of nodes.
+    """Return the data of nodes for the script.
 
-    Of a name it tells how many characters it shares with the one before, and the rest.
+    A name is written as the number of characters that it shares with the one before, and the rest.
     """
     names: list[str] = []
     shared: list[int] = []
@@ -338,7 +338,7 @@ def _cell_data(cells: Sequence[NodeCell], columns: int) -> Steps[Mapping[str, ob
         yield
         for cell in piece:
             name = cell.node.name
-            shared.append(_shared(before, name))
+            shared.append(_shared_length(before, name))
             names.append(name[shared[-1] :])
             shares.append(round(cell.share * 100))
             counts.append(len(cell.node.held))
@@ -355,7 +355,7 @@ def _cell_data(cells: Sequence[NodeCell], columns: int) -> Steps[Mapping[str, ob
     }
 
 
-def _shared(before: str, name: str) -> int:
+def _shared_length(before: str, name: str) -> int:
     """Return with how many characters two names begin in common, as far as that is worth it.
 
     Other characters than those of ASCII may count twice in the script, so such names share none.

@@ -28,7 +28,7 @@ from muster.service.page.node_map import (
     read_cells,
     share_of,
 )
-from muster.service.page.renderer import Shown, render_page
+from muster.service.page.renderer import TemplateData, render_page
 from muster.service.page.requests import Page, PageRequest, place_of
 from muster.service.payloads import Problem
 from muster.service.queries.asks import ASKS, AskRow, place_of_ask
@@ -44,7 +44,7 @@ from muster_core.values.names import did_you_mean
 # PAGE-81
 def reserved_lines(
     context: ReadContext, most: int, node: str | None = None
-) -> Steps[tuple[Sequence[Shown], int]]:
+) -> Steps[tuple[Sequence[TemplateData], int]]:
     """Return what is reserved, in the order of the reservations, and how much more there is.
 
     Args:
@@ -58,14 +58,14 @@ def reserved_lines(
         for name, one in context.reservations().items()
         if node is None or one.node == node
     ]
-    lines: list[Shown] = []
+    lines: list[TemplateData] = []
     for name, one in found[:most]:
         yield
         lines.append(_line(context, name, one))
     return lines, len(found) - len(lines)
 
 
-def _line(context: ReadContext, name: str, one: ReservationSnapshot) -> Shown:
+def _line(context: ReadContext, name: str, one: ReservationSnapshot) -> TemplateData:
     app, _, ask = name.partition("/")
     found = context.view.apps[context.machine.registry.app_key(app)].find(ask)
     assert found is not None, "an ask with a reservation is gone"
@@ -87,7 +87,7 @@ MOST_HOLDERS: Final = 16
 """How many holders of a device are shown."""
 
 MOST_TYPES: Final = 6
-"""Of how many types of devices something is said of many nodes together."""
+"""How many types of devices are shown for several nodes together."""
 
 _PIECE: Final = 128
 """How many nodes are looked at between two places to pause."""
@@ -98,7 +98,7 @@ def _words(milli: int) -> str:
 
 
 # PAGE-82
-def devices_of(context: ReadContext, node: Node, rows: Sequence[AskRow]) -> Steps[Shown]:
+def devices_of(context: ReadContext, node: Node, rows: Sequence[AskRow]) -> Steps[TemplateData]:
     """Return what the page of a node shows of its devices.
 
     Args:
@@ -113,14 +113,14 @@ def devices_of(context: ReadContext, node: Node, rows: Sequence[AskRow]) -> Step
         ((row.app.identity.name, row.ask.name), row.devices(), row.ask.resources.amounts)
         for row in rows
     )
-    stocks: list[Shown] = []
+    stocks: list[TemplateData] = []
     left = MOST_DEVICES
     for kind, stock in node.devices.stocks.items():
         yield
         free = node.devices.free[kind]
         devices = [
-            _device(kind, number, there, held.get((kind, number), ()))
-            for number, there in enumerate(free[:left])
+            _device(kind, number, milli, held.get((kind, number), ()))
+            for number, milli in enumerate(free[:left])
         ]
         left -= len(devices)
         if devices:
@@ -143,7 +143,7 @@ def devices_of(context: ReadContext, node: Node, rows: Sequence[AskRow]) -> Step
 
 def _device(
     kind: str, number: int, free: int, held: Sequence[tuple[tuple[str, str], int]]
-) -> Shown:
+) -> TemplateData:
     first = held[:MOST_HOLDERS]
     return {
         "name": f"{kind} {number}",
@@ -157,8 +157,8 @@ def _device(
 
 def free_on(node: Node) -> list[str]:
     """Return what is free of the devices of a node, a text for each of the first types."""
-    there = {} if node.devices is None else node.devices.free
-    return [free_words(kind, free) for kind, free in [*there.items()][:MOST_TYPES]]
+    stocks = {} if node.devices is None else node.devices.free
+    return [free_words(kind, free) for kind, free in [*stocks.items()][:MOST_TYPES]]
 
 
 # PAGE-83
@@ -168,8 +168,8 @@ def free_on_all(nodes: Sequence[Node]) -> Steps[list[str]]:
     for piece in in_pieces(nodes, _PIECE):
         yield
         for node in piece:
-            there = {} if node.devices is None else node.devices.free
-            for kind, free in there.items():
+            stocks = {} if node.devices is None else node.devices.free
+            for kind, free in stocks.items():
                 count, whole, parts = sums.get(kind, (0, 0, 0))
                 more_whole, more_parts = free_sums(free)
                 sums[kind] = count + len(free), whole + more_whole, parts + more_parts
@@ -188,7 +188,9 @@ _BILLION: Final = 10**9
 Place = tuple[int | str, ...]
 
 
-def read_nodes_page(context: ReadContext, wanted: NodesQuery, behind: Place | None) -> Steps[Shown]:
+def read_nodes_page(
+    context: ReadContext, wanted: NodesQuery, behind: Place | None
+) -> Steps[TemplateData]:
     """Return what the page of all nodes shows.
 
     Args:
@@ -219,22 +221,22 @@ def read_nodes_page(context: ReadContext, wanted: NodesQuery, behind: Place | No
 # PAGE-34
 def _page(
     context: ReadContext, cells: Sequence[NodeCell], wanted: NodesQuery, behind: Place | None
-) -> Steps[tuple[list[Shown], str | None]]:
+) -> Steps[tuple[list[TemplateData], str | None]]:
     """Return a page of the list, and the cursor of the next one."""
     yield
     place = _by_use if wanted.by_use else _by_name
     in_order = sorted(cells, key=place) if wanted.by_use else cells
     first = 0 if behind is None else bisect_right(in_order, behind, key=place)
-    listed: list[Shown] = []
+    listed: list[TemplateData] = []
     reserved = {one.node for one in context.reservations().values()}
     for cell in in_order[first : first + NODES_AT_ONCE]:
         yield
         row = NodeRow(context, cell.node)
         is_reserved = cell.node.name in reserved
-        said, parts = row_of(_COLUMNS, row), parts_of(cell.node)
+        item, parts = row_of(_COLUMNS, row), parts_of(cell.node)
         listed.append(
             {
-                "said": said,
+                "item": item,
                 "parts": parts,
                 "devices": free_on(cell.node),
                 "is_reserved": is_reserved,
@@ -257,22 +259,22 @@ def _list_of(wanted: NodesQuery) -> str:
     return "nodes by use" if wanted.by_use else "nodes"
 
 
-def parts_of(node: Node) -> list[Shown]:
+def parts_of(node: Node) -> list[TemplateData]:
     """Return how much of each resource type of a node is used, the fullest first."""
-    parts: list[Shown] = []
+    parts: list[TemplateData] = []
     for kind in {**node.capacity, **node.used}:
-        used, there = node.used.get(kind, 0), node.capacity.get(kind, 0)
+        used, capacity = node.used.get(kind, 0), node.capacity.get(kind, 0)
         share = share_of(node, kind)
-        told = percent(share) if there else "none left"
-        unit = Unit.of(kind, max(used, there))
-        words = f"{number(used / unit.scale)} of {unit.text(there)}, {told}"
+        left = percent(share) if capacity else "none left"
+        unit = Unit.of(kind, max(used, capacity))
+        words = f"{number(used / unit.scale)} of {unit.text(capacity)}, {left}"
         if others := node.reserved.get(kind, 0):
             words += f"; {unit.text(others)} reserved for others"
         parts.append({"kind": kind, "share": share, "words": words})
     return sorted(parts, key=lambda part: (-part["share"], part["kind"]))
 
 
-def _wanted(page: PageRequest) -> NodesQuery:
+def _query_of(page: PageRequest) -> NodesQuery:
     """Return which nodes a request is about.
 
     Raises:
@@ -298,12 +300,12 @@ def _word(page: PageRequest, name: str, words: set[str]) -> str:
 
 
 async def _nodes(page: PageRequest) -> Response:
-    wanted = _wanted(page)
+    wanted = _query_of(page)
     types = (int, str) if wanted.by_use else (str,)
     place = place_of(page, _list_of(wanted), *types)
     found = await page.moment.read(lambda context: read_nodes_page(context, wanted, place))
-    asked = ("name", "attribute", "group", "type", "color", "below", "sort")
-    query = {name: page.text(name) for name in asked}
+    names = ("name", "attribute", "group", "type", "color", "below", "sort")
+    query = {name: page.text(name) for name in names}
     return render_page(
         page, "nodes.html", found=found, every=found.value, wanted=wanted, query=query
     )
@@ -327,7 +329,9 @@ _OF_ASK: Final = ASKS.picked(
 
 
 # PAGE-35
-def read_node_page(context: ReadContext, name: str, behind: tuple[int, int] | None) -> Steps[Shown]:
+def read_node_page(
+    context: ReadContext, name: str, behind: tuple[int, int] | None
+) -> Steps[TemplateData]:
     """Return what the page of a node shows.
 
     Args:
@@ -340,15 +344,15 @@ def read_node_page(context: ReadContext, name: str, behind: tuple[int, int] | No
     rows = row.rows()
     devices = yield from devices_of(context, row.node, rows)
     first = 0 if behind is None else bisect_right(rows, behind, key=place_of_ask)
-    standing: list[Shown] = []
+    standing: list[TemplateData] = []
     for one in rows[first : first + ALLOCATIONS_AT_ONCE]:
         yield
-        standing.append({"said": row_of(_OF_ASK, one), "taken_us": one.taken_us()})
+        standing.append({"item": row_of(_OF_ASK, one), "taken_us": one.taken_us()})
     is_last = first + ALLOCATIONS_AT_ONCE >= len(rows)
     entry = context.ledger.node(name)
     reserved, more_reserved = yield from reserved_lines(context, ALLOCATIONS_AT_ONCE, name)
     return {
-        "said": row_of(_OF_NODE, row),
+        "item": row_of(_OF_NODE, row),
         "parts": parts_of(row.node),
         "devices": devices,
         "taints": list(map(str, row.node.taints)),
@@ -368,7 +372,7 @@ async def _node(page: PageRequest) -> Response:
     place = place_of(page, "standing", int, int)
     behind = None if place is None else (place[0], place[1])
 
-    def read(context: ReadContext) -> Steps[Shown | str]:
+    def read(context: ReadContext) -> Steps[TemplateData | str]:
         nodes = context.view.nodes.nodes
         if name not in nodes:
             return f"there is no node {name[:200]!r}{did_you_mean(name, nodes)}"
@@ -382,19 +386,19 @@ async def _node(page: PageRequest) -> Response:
         "node.html",
         found=found,
         node=found.value,
-        until_us=_until_us(page, name),
-        events=_switching(found.value),
+        until_us=_lease_end_us(page, name),
+        events=_switch_events(found.value),
     )
 
 
 # PAGE-36
-def _switching(node: Shown) -> list[Mapping[str, object]]:
+def _switch_events(node: TemplateData) -> list[Mapping[str, object]]:
     """Return the events that make a node unschedulable, or schedulable again."""
-    is_open = bool(node["said"]["schedulable"])
-    return [{"op": "update_node", "node": node["said"]["node"], "schedulable": not is_open}]
+    is_open = bool(node["item"]["schedulable"])
+    return [{"op": "update_node", "node": node["item"]["node"], "schedulable": not is_open}]
 
 
-def _until_us(page: PageRequest, name: str) -> int | None:
+def _lease_end_us(page: PageRequest, name: str) -> int | None:
     """Return when the lease of a node runs out; None without one, and in the past."""
     service = page.service
     left_us = None if page.moment.is_past else service.intake.leases.left_us(name)

@@ -14,11 +14,11 @@ from muster.figures.charts import Frame, Plot, PlotRow
 from muster.figures.text import Unit, percent, shortened
 from muster.service.access import Role
 from muster.service.api.pods import PodWithoutAsk
-from muster.service.decision_log import Gone
+from muster.service.decision_log import DecisionsRemovedError
 from muster.service.ledger.usage import HOURLY_US, MINUTE_US, WAITS_US, Sample, mean_of
 from muster.service.metrics.collectors import ReasonCount, ReasonCounts, reasons_of
 from muster.service.page.nodes import reserved_lines
-from muster.service.page.renderer import Shown, render_page
+from muster.service.page.renderer import TemplateData, render_page
 from muster.service.page.requests import Page, PageRequest
 from muster.service.payloads import Problem
 from muster.service.queries.reader import ReadContext
@@ -62,7 +62,7 @@ PERIODS: Final = (
 """The lengths of time to choose from."""
 
 
-def read_overview(context: ReadContext, now_us: int, period: Period) -> Steps[Shown]:
+def read_overview(context: ReadContext, now_us: int, period: Period) -> Steps[TemplateData]:
     """Read what the overview shows.
 
     Args:
@@ -99,13 +99,13 @@ def read_overview(context: ReadContext, now_us: int, period: Period) -> Steps[Sh
 
 
 # PAGE-13
-def wait_histogram(waits: Mapping[int, int]) -> Shown:
+def wait_histogram(waits: Mapping[int, int]) -> TemplateData:
     """Return the waits of a sample for readers."""
     found = [place for place, count in waits.items() if count]
     if not found:
         return {"total": 0, "median_us": None, "p95_us": None, "classes": ()}
     limits = [*WAITS_US, None]
-    classes: list[Shown] = [
+    classes: list[TemplateData] = [
         {"most_us": limits[place], "count": waits.get(place, 0)}
         for place in range(min(found), max(found) + 1)
     ]
@@ -118,7 +118,7 @@ def wait_histogram(waits: Mapping[int, int]) -> Shown:
     }
 
 
-def _within(classes: Sequence[Shown], share: float) -> int | None:
+def _within(classes: Sequence[TemplateData], share: float) -> int | None:
     """Return up to how long a share of the asks have waited."""
     sums: list[int] = []
     for one in classes:
@@ -135,7 +135,7 @@ MOST_BUCKETS: Final = 360
 
 
 # PAGE-12
-def draw_charts(samples: Sequence[Sample], period: Period, origin_us: int) -> list[Shown]:
+def draw_charts(samples: Sequence[Sample], period: Period, origin_us: int) -> list[TemplateData]:
     """Return the figures of the overview.
 
     Args:
@@ -175,11 +175,11 @@ def _row(
     return PlotRow(name, style, [None if one is None else value(one) for one in buckets])
 
 
-def _usage(kind: str, buckets: Sequence[Sample | None], frame: Frame, number: int) -> Shown:
+def _usage(kind: str, buckets: Sequence[Sample | None], frame: Frame, number: int) -> TemplateData:
     used = _row("used", "own", buckets, lambda one: one.used.get(kind, 0))
-    there = _row("there", "limit", buckets, lambda one: one.capacity.get(kind, 0))
-    capacity = sum(value or 0 for value in there.values)
-    highest = max(*(value or 0 for row in (used, there) for value in row.values), 1)
+    capacity_row = _row("there", "limit", buckets, lambda one: one.capacity.get(kind, 0))
+    capacity = sum(value or 0 for value in capacity_row.values)
+    highest = max(*(value or 0 for row in (used, capacity_row) for value in row.values), 1)
     unit = Unit.of(kind, highest)
     share = percent(sum(value or 0 for value in used.values) / capacity if capacity else None)
     name = shortened(kind)
@@ -191,13 +191,13 @@ def _usage(kind: str, buckets: Sequence[Sample | None], frame: Frame, number: in
             frame=frame,
             label=f"{name} in use over time, and what was there",
             areas=[used],
-            lines=[there],
+            lines=[capacity_row],
             unit=unit,
         ),
     }
 
 
-def _asks(buckets: Sequence[Sample | None], frame: Frame) -> Shown:
+def _asks(buckets: Sequence[Sample | None], frame: Frame) -> TemplateData:
     return {
         "name": "asks",
         "title": "Asks",
@@ -236,7 +236,7 @@ async def latest_decisions(page: PageRequest, last: int) -> Sequence[Mapping[str
     after = max(last - MOST_DECISIONS, 0)
     try:
         found = await _between(page, after, last)
-    except Gone as gone:
+    except DecisionsRemovedError as gone:
         if gone.first > last:
             return ()
         found = await _between(page, gone.first - 1, min(last, broadcast.tail.last))
@@ -247,7 +247,7 @@ async def _between(page: PageRequest, after: int, last: int) -> list[Announced]:
     """Return the decisions after a number, up to another.
 
     Raises:
-        Gone: If some of them are not kept any more.
+        DecisionsRemovedError: If some of them are not kept any more.
     """
     found: list[Announced] = []
     with page.service.broadcast.cursor(after, lags=False) as cursor:
@@ -260,7 +260,7 @@ async def _between(page: PageRequest, after: int, last: int) -> list[Announced]:
     return found
 
 
-def _summary(found: ReasonCount, age_us: int, now: Sample) -> Shown:
+def _summary(found: ReasonCount, age_us: int, now: Sample) -> TemplateData:
     """Return for how many asks which reason is the dominant one, the most frequent first.
 
     Args:
@@ -284,7 +284,7 @@ def _summary(found: ReasonCount, age_us: int, now: Sample) -> Shown:
 
 
 # PAGE-14
-async def reasons(page: PageRequest, now: Sample) -> Shown | None:
+async def reasons(page: PageRequest, now: Sample) -> TemplateData | None:
     """Return why asks are not running; None if there was no time to count yet.
 
     Args:
@@ -297,7 +297,7 @@ async def reasons(page: PageRequest, now: Sample) -> Shown | None:
     return _for_readers(await page.service.metrics.reasons(), now)
 
 
-def _for_readers(latest: ReasonCounts | None, now: Sample) -> Shown | None:
+def _for_readers(latest: ReasonCounts | None, now: Sample) -> TemplateData | None:
     return None if latest is None else _summary(latest.result, latest.age_us(), now)
 
 
@@ -336,7 +336,7 @@ async def _overview(page: PageRequest) -> Response:
     period = _period(page)
     now_us = page.moment.now_us()
 
-    def read(context: ReadContext) -> Steps[Shown]:
+    def read(context: ReadContext) -> Steps[TemplateData]:
         return (yield from read_overview(context, now_us, period))
 
     found = await page.moment.read(read)

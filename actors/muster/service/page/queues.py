@@ -15,7 +15,7 @@ from muster._runtime.observers import path_of
 from muster.figures.text import Unit, amount_text, number
 from muster.service.access import Role
 from muster.service.endpoints.schemas import row_of
-from muster.service.page.renderer import Shown, render_page, segment
+from muster.service.page.renderer import TemplateData, render_page, segment
 from muster.service.page.requests import Page, PageRequest, place_of
 from muster.service.payloads import Problem
 from muster.service.queries.apps import APPS, AppFilter, AppRow, row_of_app, select_apps
@@ -30,7 +30,9 @@ from muster_core.values.names import did_you_mean
 from muster_core.values.resources import format_quantity
 
 
-def _bar(kind: str, allocated: int, least: tuple[str, int], most: int | None, whole: int) -> Shown:
+def _bar(
+    kind: str, allocated: int, least: tuple[str, int], most: int | None, whole: int
+) -> TemplateData:
     """Return what a queue has of one resource type.
 
     Args:
@@ -38,7 +40,7 @@ def _bar(kind: str, allocated: int, least: tuple[str, int], most: int | None, wh
         allocated: What is allocated in it, in base units.
         least: What it has a right to, as a word and an amount; 0 for nothing.
         most: Its `max`; None for no limit.
-        whole: What the length of the bar stands for: its `max`; without one the nearest `max`
+        whole: The amount of the whole bar: its `max`; without one the nearest `max`
             above it, or the capacity of all nodes.
     """
 
@@ -60,7 +62,9 @@ def _bar(kind: str, allocated: int, least: tuple[str, int], most: int | None, wh
 
 
 # PAGE-20
-def bars_of(row: QueueRow, wholes: Mapping[str, int], only: str | None = None) -> list[Shown]:
+def bars_of(
+    row: QueueRow, wholes: Mapping[str, int], only: str | None = None
+) -> list[TemplateData]:
     """Return the bars of a queue, that with the largest share first.
 
     Args:
@@ -179,12 +183,12 @@ def pending_asks(context: ReadContext) -> Steps[Mapping[int, int]]:
     return counts
 
 
-def read_tree(context: ReadContext, wanted: TreeQuery) -> Steps[Shown]:
+def read_tree(context: ReadContext, wanted: TreeQuery) -> Steps[TemplateData]:
     """Return the tree as far as it is shown."""
     queues = context.machine.registry.queues
     asks = yield from pending_asks(context)
     kept, found = yield from _search(context, wanted, asks)
-    branches: list[Shown] = []
+    branches: list[TemplateData] = []
     left_out = 0
     total, wholes = context.view.total, dict[int, Mapping[str, int]]()
     for entry, is_open in _visible(queues["root"], wanted, kept, len(queues)):
@@ -208,8 +212,8 @@ def read_tree(context: ReadContext, wanted: TreeQuery) -> Steps[Shown]:
 
 def branch_of(
     context: ReadContext, entry: QueueEntry, asks: int, above: Mapping[str, int]
-) -> Shown:
-    """Return a queue as it stands in the tree, without a fold.
+) -> TemplateData:
+    """Return a queue as a branch of the tree, without a fold.
 
     Args:
         context: The state.
@@ -221,11 +225,13 @@ def branch_of(
     return _branch(row, None, asks, bars_of(row, wholes_below(row, above)))
 
 
-def _branch(row: QueueRow, is_open: bool | None, asks: int, bars: list[Shown]) -> Shown:
+def _branch(
+    row: QueueRow, is_open: bool | None, asks: int, bars: list[TemplateData]
+) -> TemplateData:
     path = row.config.path
     depth = path.count(".")
     return {
-        "said": row_of(_COLUMNS, row),
+        "item": row_of(_COLUMNS, row),
         "name": row.config.name,
         "depth": depth,
         "mark": mark_of(path),
@@ -266,7 +272,7 @@ def _search(
 def _visible(
     entry: QueueEntry, wanted: TreeQuery, kept: frozenset[int] | None, count: int
 ) -> Iterator[tuple[QueueEntry, bool | None]]:
-    """Yield the queues that are shown from one on, and whether each is open; see `Shown`."""
+    """Yield the queues that are shown from one on, and whether each is open; see :func:`_branch`."""
     if kept is not None and entry.key not in kept:
         return
     is_open = True
@@ -316,7 +322,7 @@ _DEFAULT: Final = "default"
 
 
 # PAGE-24
-def settings_of(entry: QueueEntry) -> list[Shown]:
+def settings_of(entry: QueueEntry) -> list[TemplateData]:
     """Return all settings of a queue."""
     return [*_fields(entry), *_properties(entry)]
 
@@ -329,7 +335,7 @@ def written(amounts: Mapping[str, int]) -> str:
 # Fields
 
 
-def _fields(entry: QueueEntry) -> list[Shown]:
+def _fields(entry: QueueEntry) -> list[TemplateData]:
     config = entry.config
     apps = config.max_applications
     found = [
@@ -357,7 +363,7 @@ def _fields(entry: QueueEntry) -> list[Shown]:
     return found
 
 
-def _field(name: str, value: str, words: str) -> Shown:
+def _field(name: str, value: str, words: str) -> TemplateData:
     return {"name": name, "value": value, "origin": _OWN if value else _DEFAULT, "words": words}
 
 
@@ -384,7 +390,7 @@ def _template(template: Template) -> str:
 
 
 # CONFIG-39
-def _properties(entry: QueueEntry) -> list[Shown]:
+def _properties(entry: QueueEntry) -> list[TemplateData]:
     path = [one.config for one in reversed([*entry.upward()])]
     known = [_property(one, entry.config) for one in in_force(path)]
     others = [
@@ -400,7 +406,7 @@ def _properties(entry: QueueEntry) -> list[Shown]:
     return [*known, *others]
 
 
-def _property(one: InForce, queue: QueueConfig) -> Shown:
+def _property(one: InForce, queue: QueueConfig) -> TemplateData:
     origin = _DEFAULT if one.origin is None else one.origin
     words = one.property.meaning(one.text)
     if one.without_effect is not None:
@@ -428,7 +434,7 @@ _APPS: Final = APPS.picked(
 )
 
 
-def limit_line(entry: LimitEntry) -> Shown:
+def limit_line(entry: LimitEntry) -> TemplateData:
     """Return an entry in words."""
     users = ["each other user" if one == "*" else f"user {one}" for one in entry.users]
     groups = ["each other group" if one == "*" else f"group {one}" for one in entry.groups]
@@ -437,7 +443,9 @@ def limit_line(entry: LimitEntry) -> Shown:
 
 
 # PAGE-23
-def read_queue_page(context: ReadContext, entry: QueueEntry, behind: int | None) -> Steps[Shown]:
+def read_queue_page(
+    context: ReadContext, entry: QueueEntry, behind: int | None
+) -> Steps[TemplateData]:
     """Return what the page of a queue shows.
 
     Args:
@@ -451,15 +459,15 @@ def read_queue_page(context: ReadContext, entry: QueueEntry, behind: int | None)
     wholes = dict(context.view.total)
     for row in reversed(chain[1:]):
         wholes |= dict(row.config.max.amounts)
-    below: list[Shown] = []
+    below: list[TemplateData] = []
     inside = wholes | dict(entry.config.max.amounts)
     for _, child in islice(sorted(entry.children.items()), CHILDREN_AT_ONCE):
         yield
         below.append(branch_of(context, child, asks.get(child.key, 0), inside))
-    seats, after = yield from _seats(context, path, behind)
-    uses = yield from _uses(context, path)
+    lines, after = yield from _app_lines(context, path, behind)
+    uses = yield from _limit_usage(context, path)
     return {
-        "said": row_of(QUEUES.picked(None, single=True), chain[0]),
+        "item": row_of(QUEUES.picked(None, single=True), chain[0]),
         "branch": branch_of(context, entry, asks.get(entry.key, 0), wholes),
         "above": [row.config.path for row in reversed(chain[1:])],
         "levels": [_level(row) for row in chain],
@@ -468,13 +476,13 @@ def read_queue_page(context: ReadContext, entry: QueueEntry, behind: int | None)
         "limits": [limit_line(one) for one in entry.config.limits],
         "uses": uses,
         "below": below,
-        "apps": seats,
+        "apps": lines,
         "next": after,
     }
 
 
 # PAGE-23
-def _level(row: QueueRow) -> Shown:
+def _level(row: QueueRow) -> TemplateData:
     most, running = row.config.max_applications, 0 if row.view is None else row.view.running
     rooms = {kind: _room(kind, left) for kind, left in row.headroom().items()}
     return {"path": row.config.path, "rooms": rooms, "apps": most - running if most else None}
@@ -496,22 +504,22 @@ def _room(kind: str, left: int) -> tuple[str, bool]:
     return amount_text(kind, left), left > 0
 
 
-def _seats(
+def _app_lines(
     context: ReadContext, path: str, behind: int | None
-) -> Steps[tuple[list[Shown], str | None]]:
+) -> Steps[tuple[list[TemplateData], str | None]]:
     """Return a page of the applications of a queue, and the cursor of the next one."""
     found = yield from select_apps(context, AppFilter(queue=path), behind, APPS_AT_ONCE + 1)
-    seats: list[Shown] = []
+    lines: list[TemplateData] = []
     for app in found[:APPS_AT_ONCE]:
         yield
         row: AppRow = row_of_app(context, app)
-        seats.append({"said": row_of(_APPS, row), "came_us": row.came_us()})
+        lines.append({"item": row_of(_APPS, row), "came_us": row.came_us()})
     is_last = len(found) <= APPS_AT_ONCE
     last = None if is_last else cursor("apps", found[APPS_AT_ONCE - 1].identity.key)
-    return seats, last
+    return lines, last
 
 
-def _uses(context: ReadContext, path: str) -> Steps[list[LimitSnapshot]]:
+def _limit_usage(context: ReadContext, path: str) -> Steps[list[LimitSnapshot]]:
     """Return what users and groups have of the limits of a queue."""
     found: list[LimitSnapshot] = []
     for piece in in_pieces(context.view.limits()):
@@ -526,7 +534,7 @@ async def _queue(page: PageRequest) -> Response:
     place = place_of(page, "apps", int)
     behind = None if place is None else int(place[0])
 
-    def read(context: ReadContext) -> Steps[Shown | str]:
+    def read(context: ReadContext) -> Steps[TemplateData | str]:
         queues = context.machine.registry.queues
         if path not in queues:
             return f"there is no queue {path[:200]!r}{did_you_mean(path, queues)}"

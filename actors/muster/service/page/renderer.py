@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from muster.service.page.requests import Moment, PageRequest
 
 
-Shown = dict[str, Any]
-"""What a template shows of one thing, by the names that it has there."""
+TemplateData = dict[str, Any]
+"""The data of a template, by the names that it uses."""
 
 _MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -115,10 +115,10 @@ def facts_of(facts: Mapping[str, Fact], date: Callable[[int], str]) -> list[tupl
         facts: The facts.
         date: Returns an instant in microseconds since the origin as a date.
     """
-    return [_named(name, fact, date) for name, fact in facts.items()]
+    return [_named_fact(name, fact, date) for name, fact in facts.items()]
 
 
-def _named(name: str, fact: Fact, date: Callable[[int], str]) -> tuple[str, str]:
+def _named_fact(name: str, fact: Fact, date: Callable[[int], str]) -> tuple[str, str]:
     if isinstance(fact, int) and name == "left_us":
         return "left", duration(fact)
     if isinstance(fact, int) and name in INSTANTS:
@@ -156,7 +156,7 @@ _MOMENT = ("at",)
 
 
 # PAGE-63
-def slider_of(moment: Moment, request: Request) -> Shown | None:
+def slider_of(moment: Moment, request: Request) -> TemplateData | None:
     """Return the slider of a page; None if no history is kept.
 
     Args:
@@ -216,7 +216,7 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-"""The headers of every page: it fetches nothing from elsewhere, and stands in no other page."""
+"""The headers of every page: it fetches nothing from elsewhere, and no other page embeds it."""
 
 SECTIONS: Final = (
     ("/", "Overview"),
@@ -348,7 +348,7 @@ _TEMPLATES: Final = _environment()
 
 
 def _ago(ago_us: int) -> str:
-    """Return in words how long ago something was; parts of a second tell nobody anything."""
+    """Return in words how long ago something was, without parts of a second."""
     if ago_us <= -SECOND:
         return f"in {_whole_seconds(-ago_us)}"
     return "just now" if ago_us < SECOND else f"{_whole_seconds(ago_us)} ago"
@@ -368,7 +368,7 @@ _AGES: Final[Mapping[str, Callable[[int], str]]] = {
     "for": _lasting,
     "left": lambda span_us: _lasting(-span_us),
 }
-"""How the time since an instant is told; ages.js does the same."""
+"""How the time since an instant is written; ages.js does the same."""
 
 
 def render_page(
@@ -387,7 +387,7 @@ def render_page(
         template: The file of its template.
         status: The status of the response.
         headers: Further headers.
-        **context: What the template knows besides what all know.
+        **context: The data of the template, besides what all templates have.
     """
     service = page.service
 
@@ -411,7 +411,7 @@ def render_page(
         """Return an instant of the scheduler as a date for readers, to the second."""
         return moment_words(moment_text(at_us)[:19])
 
-    def said(message: str, at_us: object = None) -> str:
+    def readable(message: str, at_us: object = None) -> str:
         """Return the message of a reason with its times as readers want them.
 
         Args:
@@ -421,7 +421,7 @@ def render_page(
         return rounded(dated(message, at_us, date_words))
 
     # PAGE-81
-    def reserved_said(reserved: Reserved, ask: str | None = None) -> str:
+    def reservation_text(reserved: Reserved, ask: str | None = None) -> str:
         """Say what is reserved for an ask, as ``app/ask``, or for a whole gang."""
         return what_is_reserved(ask, reserved, date_words)
 
@@ -434,10 +434,10 @@ def render_page(
             form: ``ago`` for how long ago it was, ``for`` for how long something has lasted since
                 then, ``left`` for how long it lasts until then.
         """
-        told = _AGES[form](page.moment.now_us() - at_us)
+        words = _AGES[form](page.moment.now_us() - at_us)
         unix_ms = service.unix_us(at_us) // 1000
         text = '<span class="{}" data-at="{}" data-form="{}">{}</span>'
-        return Markup(text).format("ago" if form == "ago" else "age", unix_ms, form, told)
+        return Markup(text).format("ago" if form == "ago" else "age", unix_ms, form, words)
 
     def when(at_us: int | None) -> Markup:
         """Return an instant of the scheduler with how long ago it was."""
@@ -459,8 +459,8 @@ def render_page(
         slider=slider_of(page.moment, page.request),
         date=moment_text,
         now_ms=service.unix_us(page.moment.now_us()) // 1000,
-        said=said,
-        reserved_said=reserved_said,
+        readable=readable,
+        reservation_text=reservation_text,
         not_then=partial(not_then, written=date_words),
         whom_it_passed=partial(whom_it_passed, written=date_words),
         instant_of=instant_of,
@@ -475,6 +475,6 @@ def render_page(
 def plain_page(
     template: str, status: int, headers: Mapping[str, str], **context: object
 ) -> Response:
-    """Return a page for somebody who has not logged in."""
+    """Return a page for a browser that has not logged in."""
     text = _TEMPLATES.get_template(template).render(**context)
     return HTMLResponse(text, status, {**HEADERS, **headers})

@@ -43,8 +43,8 @@ class PageRequest:
     Attributes:
         service: The service.
         request: The request.
-        who: Who looks at it.
-        session: Their session.
+        who: The principal of the viewer.
+        session: The session of the viewer.
         moment: The moment whose state is shown.
         batch: The last batch that was announced when the request came.
     """
@@ -131,7 +131,7 @@ class Form:
 
 
 Handler = Callable[[PageRequest], Awaitable[Response]]
-"""Answers a request for a page; what it raises as :class:`Problem` is shown."""
+"""Answers a request for a page; a :class:`Problem` that it raises is shown as a page."""
 
 
 @final
@@ -182,11 +182,11 @@ class Moment:
         return self.past_us is not None
 
     def query(self) -> Mapping[str, str]:
-        """Return what stands in the addresses of pages that show this moment."""
+        """Return the query of the addresses of pages that show this moment."""
         return {} if self.past_us is None else {"at": self.iso(self.past_us)}
 
     def iso(self, at_us: int) -> str:
-        """Return an instant as it stands in addresses: a date in UTC."""
+        """Return an instant as addresses have it: a date in UTC."""
         return iso_date(self.service.unix_us(at_us))
 
     def now_us(self) -> int:
@@ -210,11 +210,11 @@ class Moment:
         if at_us is None:
             return await read_state(self.service, read)
 
-        def look(past: PastState, gone: Flag) -> ReadResult[T]:
+        def work(past: PastState, gone: Flag) -> ReadResult[T]:
             context = ReadContext(past.machine_at(at_us), past.ledger, past.ask_index)
             return ReadResult(read_all(read(context), gone), past.number, at_us)
 
-        return await moments.read(self.request, await moments.batch_at(at_us), look)
+        return await moments.read(self.request, await moments.batch_at(at_us), work)
 
 
 # PAGE-62
@@ -232,17 +232,17 @@ async def moment_of(service: Service, request: Request) -> Moment:
     at_us = instant_of("at", written, service)
     kept = present.extent
     if service.options.state is None:
-        told = "nothing is kept, so there is no past to show: start the service with --state"
-        raise Problem(409, told)
+        message = "nothing is kept, so there is no past to show: start the service with --state"
+        raise Problem(409, message)
     if kept is None:
         raise Problem(409, "the kept history has no batch yet, or cannot be read")
     now_us = service.now_us()
     if at_us > max(now_us, kept.last_us):
-        told = f"at: {written!r} lies in the future: now is {present.iso(now_us)}"
-        raise Problem(400, told)
+        message = f"at: {written!r} lies in the future: now is {present.iso(now_us)}"
+        raise Problem(400, message)
     if at_us < kept.first_us:
-        told = f"at: {written!r}: there is history from {present.iso(kept.first_us)} on"
-        raise Problem(410, told)
+        message = f"at: {written!r}: there is history from {present.iso(kept.first_us)} on"
+        raise Problem(410, message)
     return attrs.evolve(present, past_us=at_us)
 
 
@@ -250,7 +250,8 @@ async def present_of(service: Service, request: Request) -> Moment:
     """Return the present moment."""
     try:
         kept = await service.past.extent()
-    except StoreError:  # Whoever needs the store is told; the present can be shown without.
+    except StoreError:
+        # Pages that need the store show the error; the present can be shown without.
         kept = None
     return Moment(service, request, kept)
 

@@ -1,6 +1,6 @@
 """The routes of the page: login, files, live updates, what forms must prove, and errors as pages.
 
-An object that is not there at a moment has a page, too: when it came, or since when it is gone.
+An object that does not exist at a moment has a page, too: when it came, or since when it is gone.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ async def _form(page: PageRequest) -> Response:
 
 # PAGE-2
 async def _log_in(page: PageRequest) -> Response:
-    """Begin a session for whoever has a token."""
+    """Begin a session for the sender of a token."""
     form = await page.form()
     wanted = local_path(form.text("wanted"))
     who = page.service.access.holder(form.text("token").strip())
     if who is None:
-        told = "this token is unknown, or no longer valid"
-        return plain_page("login.html", 403, {}, wanted=wanted, wrong=told)
+        wrong = "this token is unknown, or no longer valid"
+        return plain_page("login.html", 403, {}, wanted=wanted, wrong=wrong)
     response = RedirectResponse(wanted, 303, HEADERS)
     is_secure = page.request.url.scheme == "https"
     page.service.sessions.begin(who, response, is_secure=is_secure)
@@ -78,8 +78,8 @@ async def _log_out(page: PageRequest) -> Response:
     return response
 
 
-# A form of a page that nobody has logged in to needs no proof: who forges it has a token anyway,
-# and the cookie of a session is not sent with a form of another web site.
+# A form without a session needs no proof: to forge it takes a token anyway, and the cookie of a
+# session is not sent with a form of another web site.
 LOGIN: Final = (
     Page("GET", "/login", Role.ANYONE, _form),
     Page("POST", "/login", Role.ANYONE, _log_in),
@@ -103,15 +103,15 @@ FILES: Final = (Page("GET", "/static/{name:path}", Role.ANYONE, _file),)
 
 
 PAUSE_S: Final = 0.5
-"""How often a page is told at most, in seconds."""
+"""The least time between two events of a live page, in seconds."""
 
 
 # PAGE-4, PAGE-68
 @final
 class LiveUpdates(LongResponse):
-    """The response that tells whenever there are new decisions: server-sent events, without an end.
+    """The endless stream of server-sent events that reports new decisions.
 
-    It says only how far the batches have come; a page then fetches itself again.
+    An event says only how far the batches have come; a page then fetches itself again.
 
     Args:
         broadcast: The latest decisions.
@@ -122,13 +122,13 @@ class LiveUpdates(LongResponse):
 
     @override
     async def _follow(self, send: Send) -> bytes:
-        """Tell until the service ends."""
+        """Send events until the service ends."""
         tail = self._broadcast.tail
         while not tail.is_over:
-            batch, told_at = tail.batch, trio.current_time()
+            batch, sent_at = tail.batch, trio.current_time()
             await self._push(send, f"event: decided\ndata: {batch}\n\n".encode())
-            await self._wait(batch, told_at + HEARTBEAT_S)
-            await trio.sleep_until(told_at + PAUSE_S)
+            await self._wait(batch, sent_at + HEARTBEAT_S)
+            await trio.sleep_until(sent_at + PAUSE_S)
         return b""
 
     async def _wait(self, batch: int, until: float) -> None:
@@ -209,12 +209,12 @@ def object_of(path: str, names: dict[str, str]) -> PastObject | None:
 
 # PAGE-69
 async def absence_page(page: PageRequest, thing: PastObject, problem: Problem) -> Response:
-    """Say when something came that is not there at a moment, or since when it is gone.
+    """Show when an object came that does not exist at a moment, or since when it is gone.
 
     Args:
         page: The request for its page.
-        thing: What is not there.
-        problem: What is said where neither is known.
+        thing: The object.
+        problem: The problem that is shown where neither is known.
     """
     service, at_us = page.service, page.moment.now_us()
     directory = service.options.state
@@ -274,10 +274,10 @@ def page_routes(service: Callable[[], Service]) -> list[BaseRoute]:
     Args:
         service: Returns the running service.
     """
-    return routes_by_path(service, ALL_PAGES, _answered)
+    return routes_by_path(service, ALL_PAGES, _respond)
 
 
-async def _answered(service: Service, route: Page, request: Request) -> Response:
+async def _respond(service: Service, route: Page, request: Request) -> Response:
     """Return the response to a request, whatever happens."""
     page: PageRequest | None = None
     try:
@@ -286,7 +286,7 @@ async def _answered(service: Service, route: Page, request: Request) -> Response
         if service.leadership.leader is not None and who.role > Role.READER:
             who = attrs.evolve(who, role=Role.READER)  # What changes something is for the leader.
         request.scope[WHO] = who
-        # What is wrong with the moment is told on a page of the present.
+        # A page of the present shows what is wrong with the moment.
         moment, batch = Moment(service, request), service.broadcast.tail.batch
         page = PageRequest(service, request, who, session, moment, batch)
         if who.role < route.role:
@@ -295,12 +295,12 @@ async def _answered(service: Service, route: Page, request: Request) -> Response
             raise Problem(403, f"this needs the role {needed}; {has}")
         is_form = route.method != "GET" and route.role is not Role.ANYONE
         if is_form and not _is_proved(request, session):
-            return _outdated(page)
+            return _outdated_page(page)
         if route.role is not Role.ANYONE:
             page = attrs.evolve(page, moment=await present_of(service, request))
             page = attrs.evolve(page, moment=await moment_of(service, request))
         began_s = time.thread_time()
-        response = await _handled(route, page)
+        response = await _handle(route, page)
         if page.is_part:
             response.headers[PAUSE] = str(pause_ms(time.thread_time() - began_s))
         return response
@@ -316,8 +316,8 @@ async def _answered(service: Service, route: Page, request: Request) -> Response
 
 
 # PAGE-69
-async def _handled(route: Page, page: PageRequest) -> Response:
-    """Return the page; where what it is about is not there, when it was."""
+async def _handle(route: Page, page: PageRequest) -> Response:
+    """Return the page; if its object does not exist, the page that says when it did."""
     try:
         return await route.handler(page)
     except Problem as problem:
@@ -332,7 +332,7 @@ async def _handled(route: Page, page: PageRequest) -> Response:
 
 # PAGE-2
 def _session_of(service: Service, route: Page, request: Request) -> tuple[Principal, Session]:
-    """Return who sends a request, and in which session.
+    """Return the principal and the session of a request.
 
     Raises:
         Problem: 401 if a token is needed, and the browser has not logged in.
@@ -362,8 +362,8 @@ def _is_proved(request: Request, session: Session) -> bool:
 
 
 # PAGE-70
-def _outdated(page: PageRequest) -> Response:
-    """Say that a form is from another session, or from before the service was started again."""
+def _outdated_page(page: PageRequest) -> Response:
+    """Show that a form is from another session, or from before the service was started again."""
     problem = Problem(403, "this form is from another session: load the page again")
     page.service.usage.refusals.note(problem)
     return render_page(page, "outdated.html", status=problem.status, problem=problem)
@@ -372,7 +372,7 @@ def _outdated(page: PageRequest) -> Response:
 def _problem_page(
     service: Service, page: PageRequest | None, request: Request, problem: Problem
 ) -> Response:
-    """Return the page that tells of a problem."""
+    """Return the page that shows a problem."""
     if problem.status == 401 or page is None:
         open_ = isinstance(service.access, OpenAccess)
         wanted = request.scope["path"] if request.method in {"GET", "HEAD"} else "/"

@@ -18,7 +18,7 @@ from muster.service.access import Role
 from muster.service.api.lists import full_gang
 from muster.service.page.renderer import (
     HEADERS,
-    Shown,
+    TemplateData,
     address_without,
     moment_words,
     render_page,
@@ -45,7 +45,7 @@ _SPANS_US: Final = {"-3600": -HOUR, "-60": -MINUTE, "60": MINUTE, "3600": HOUR}
 
 # PAGE-63
 async def _go(page: PageRequest) -> Response:
-    """Lead to the same page at another moment."""
+    """Redirect to the same page at another moment."""
     at_us = await _step_instant(page)
     path, _, query = local_path(page.text("back", "/")).partition("?")
     pairs = [one for one in query.split("&") if one and not one.startswith("at=")]
@@ -60,7 +60,7 @@ async def _step_instant(page: PageRequest) -> int | None:
     kept = _extent(moment)
     if by in _BATCHES:
         at_us = min(moment.now_us(), now_us(moment, kept))
-        found = await page.service.past.look(
+        found = await page.service.past.inspect_store(
             lambda reader: adjacent_instant(reader, at_us, _BATCHES[by])
         )
         if found is None and by == "-batch":
@@ -94,15 +94,15 @@ def now_us(moment: Moment, kept: HistoryExtent) -> int:
 
 
 # PAGE-61
-async def _made(page: PageRequest) -> Response:
-    """Return how much is made of the past state that was begun last, in percent, as a text."""
+async def _progress(page: PageRequest) -> Response:
+    """Return the progress of the past state that was begun last, in percent, as a text."""
     share = page.service.past.under_way()
     return PlainTextResponse("" if share is None else f"{share * 100:.0f}", headers=HEADERS)
 
 
 STEP_PAGES: Final = (
     Page("GET", "/time/go", Role.READER, _go),
-    Page("GET", "/time/made", Role.READER, _made),
+    Page("GET", "/time/made", Role.READER, _progress),
 )
 """Steps."""
 
@@ -116,15 +116,15 @@ _LIMIT: Final = 500
 @final
 @attrs.frozen
 class SpanQuery:
-    """What somebody asks for.
+    """The query of the page: a span, and which of its decisions are shown.
 
     Attributes:
         fields: The fields of the form as they were filled in, by name.
         kinds: The kinds of decisions that were chosen, as written.
-        span: What is there of the span; None if nothing is.
-        notes: What is said of it: where it is another one than was asked for.
-        unknown: What is said of a queue that there is not now; empty if there is, or none is asked.
-        wrong: What is wrong with it; empty if nothing is.
+        span: The part of the span that is kept; None if none is.
+        notes: Notes where it is not the span that was asked for.
+        unknown: The message if the queue does not exist now; empty if it does, or none is given.
+        wrong: What is wrong with the query; empty if nothing is.
     """
 
     fields: Mapping[str, str]
@@ -135,7 +135,7 @@ class SpanQuery:
     wrong: str = ""
 
     def summary(self, found: SpanSummary) -> list[str]:
-        """Return what is said of the span, now that it is known what happened."""
+        """Return the sentences about the span, from what happened in it."""
         notes = [*self.notes]
         if not found.kinds:
             if self.unknown:
@@ -162,7 +162,7 @@ async def span_query(page: PageRequest, kept: HistoryExtent) -> SpanQuery:
 
 
 def _as_date(page: PageRequest, name: str) -> str:
-    """Return what a field has as the browser wants it; empty if it is no instant."""
+    """Return the value of a field in the form of the browser; empty if it is no instant."""
     try:
         at_us = instant_of(name, page.text(name), page.service)
     except Problem:
@@ -182,11 +182,11 @@ async def _read_query(
     notes: list[str] = []
     if from_us < kept.first_us and fields["from"]:
         begins = _instant_words(moment, kept.first_us)
-        asked = _instant_words(moment, from_us)
-        notes.append(f"You asked from {asked} on. History is kept from {begins} on only.")
+        requested = _instant_words(moment, from_us)
+        notes.append(f"You asked from {requested} on. History is kept from {begins} on only.")
     if until_us > last_us:
-        asked, ends = _instant_words(moment, until_us), _instant_words(moment, last_us)
-        notes.append(f"You asked until {asked}, which lies in the future: it ends at {ends}.")
+        requested, ends = _instant_words(moment, until_us), _instant_words(moment, last_us)
+        notes.append(f"You asked until {requested}, which lies in the future: it ends at {ends}.")
     begin_us, end_us = max(from_us, kept.first_us), min(until_us, last_us)
     if not fields["from"]:
         fields = {**fields, "from": moment.iso(begin_us)[:19]}
@@ -216,14 +216,14 @@ def _span_bounds(page: PageRequest, last_us: int) -> tuple[int, int]:
 
 
 def _nothing(moment: Moment, kept: HistoryExtent, from_us: int, until_us: int, last_us: int) -> str:
-    """Say that nothing is there of a span."""
-    asked = (
+    """Return the sentence that nothing of a span is kept."""
+    wanted = (
         f"You asked for {_instant_words(moment, from_us)} until {_instant_words(moment, until_us)}."
     )
     if from_us > last_us:
-        return f"{asked} That lies in the future: it is {_instant_words(moment, last_us)} now."
+        return f"{wanted} That lies in the future: it is {_instant_words(moment, last_us)} now."
     begins = _instant_words(moment, kept.first_us)
-    return f"{asked} Nothing is kept of that span: history is kept from {begins} on."
+    return f"{wanted} Nothing is kept of that span: history is kept from {begins} on."
 
 
 def _instant_words(moment: Moment, at_us: int) -> str:
@@ -231,7 +231,7 @@ def _instant_words(moment: Moment, at_us: int) -> str:
 
 
 async def _present(page: PageRequest, queue: str | None) -> tuple[tuple[int, int], str]:
-    """Return how much was let in until now, and what is said of a queue that there is not."""
+    """Return how much was let in until now, and the message if a queue does not exist."""
 
     def read(context: ReadContext) -> Steps[tuple[tuple[int, int], str]]:
         yield
@@ -276,13 +276,13 @@ _BESIDE: Final[Mapping[Kind, str]] = {
     Kind.BOUND: "to",
     Kind.RELEASED: "from",
 }
-"""What stands before the names of nodes."""
+"""The word before the names of nodes."""
 
 _NAMED: Final = 3
 """How many nodes are named in a group."""
 
 
-def decision_row(announced: Announced) -> Shown:
+def decision_row(announced: Announced) -> TemplateData:
     """Return a decision as it is shown behind the name of what it is about."""
     path, about = _page_of(announced)
     return {
@@ -316,7 +316,7 @@ def _decision_words(announced: Announced) -> str:
 
 
 def _cause(announced: Announced) -> Iterator[str]:
-    """Yield why something was decided, if that is said."""
+    """Yield the reasons that a decision has."""
     reason = announced.decision.reason
     if reason is not None:
         yield f"({reason.value.replace('_', ' ')})"
@@ -340,7 +340,7 @@ def _page_of(announced: Announced) -> tuple[str, str]:
 
 
 # PAGE-65
-def groups_of(decisions: Iterable[Announced]) -> list[Shown]:
+def groups_of(decisions: Iterable[Announced]) -> list[TemplateData]:
     """Return decisions in groups, in the order of the first one of each."""
     found: dict[object, list[Announced]] = {}
     for one in decisions:
@@ -350,13 +350,13 @@ def groups_of(decisions: Iterable[Announced]) -> list[Shown]:
 
 def _key(announced: Announced) -> object:
     one = announced.decision
-    # Those about asks of different applications are told apart, and what was only said by its words.
+    # Each application is a group of its own, and so is each message.
     app = one.app if one.ask is not None else None
     message = one.message if one.kind in {Kind.REJECTED, Kind.WARNING} else None
     return (announced.at_us, one.kind, app, one.reason, one.state, message)
 
 
-def _group(several: Sequence[Announced]) -> Shown:
+def _group(several: Sequence[Announced]) -> TemplateData:
     rows = [decision_row(one) for one in several]
     if len(rows) == 1:
         return {**rows[0], "rows": rows}
@@ -397,37 +397,37 @@ def _noun(announced: Announced) -> str:
 
 # PAGE-65
 async def _time(page: PageRequest) -> Response:
-    """Say what happened in a span."""
+    """Show what happened in a span."""
     kept = page.moment.extent
     if kept is None:
         return render_page(page, "time.html", kept=None, is_off=page.service.options.state is None)
-    asked = await span_query(page, kept)
-    found = await _happened(page, asked)
+    query = await span_query(page, kept)
+    found = await _summary_of(page, query)
     more = None if found is None else found.more
-    length_us = 0 if asked.span is None else asked.span.until_us - asked.span.from_us
+    length_us = 0 if query.span is None else query.span.until_us - query.span.from_us
     return render_page(
         page,
         "time.html",
-        status=400 if asked.wrong else 200,
+        status=400 if query.wrong else 200,
         kept=kept,
-        asked=asked,
-        notes=asked.notes if found is None else asked.summary(found),
-        span=asked.span,
+        query=query,
+        notes=query.notes if found is None else query.summary(found),
+        span=query.span,
         found=found,
         groups=[] if found is None else groups_of(found.decisions),
         evictions=[] if found is None else [decision_row(one) for one in found.evictions],
         kinds=tuple(Kind),
         states=[state.value for state in AppState if state is not AppState.NEW],
         further="" if more is None else _with_after(page, str(more)),
-        earlier=0 if asked.span is None else max(asked.span.from_us - length_us, 0),
+        earlier=0 if query.span is None else max(query.span.from_us - length_us, 0),
         presets=_presets(page.moment, kept),
         begin=urlencode({"from": page.moment.iso(kept.first_us)}),
     )
 
 
-async def _happened(page: PageRequest, asked: SpanQuery) -> SpanSummary | None:
-    """Return what happened in a span; None if nothing is there of it."""
-    directory, span = page.service.options.state, asked.span
+async def _summary_of(page: PageRequest, query: SpanQuery) -> SpanSummary | None:
+    """Return what happened in a span; None if nothing of it is kept."""
+    directory, span = page.service.options.state, query.span
     assert directory is not None, "there is a history"
     if span is None:
         return None

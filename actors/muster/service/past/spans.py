@@ -28,8 +28,8 @@ from muster_core.events import AddNode, Delete, Event, ObjectKind, RemoveNode
 class AcceptedEvents:
     """Finds the events of a batch that were not refused.
 
-    A refusal names its event by its index among all that were let in, which is counted back from a
-    batch of which it is known.
+    A refusal names its event by its index among all that were let in. That index is counted back
+    from a batch for which it is known.
 
     Args:
         reader: The state directory.
@@ -57,7 +57,7 @@ class AcceptedEvents:
 
 
 CONFIGURES: Final = tag_of(events.Configure).encode()
-"""What is written in the batches that have an event with a configuration."""
+"""The bytes that are in each batch with an event that has a configuration."""
 
 _WINDOW: Final = 2_000
 """How many batches are read at once on the way back to the configuration before the first one."""
@@ -68,7 +68,7 @@ _FAR: Final = 50_000
 
 @final
 @attrs.frozen
-class Change:
+class ConfigChange:
     """A configuration that came into force.
 
     Attributes:
@@ -85,18 +85,18 @@ class Change:
 
 # PAGE-65
 @final
-class Changes:
+class ConfigChanges:
     """Collects the configurations of a span.
 
     Args:
         reader: The state directory.
-        let_in: Knows the index of each event.
+        accepted: Knows the index of each event.
         most: Of how many it is said how they differ, the first ones.
     """
 
-    def __init__(self, reader: StateReader, let_in: AcceptedEvents, most: int) -> None:
+    def __init__(self, reader: StateReader, accepted: AcceptedEvents, most: int) -> None:
         self._reader = reader
-        self._let_in = let_in
+        self._accepted = accepted
         self._most = most
         self._found: list[tuple[int, int, Configuration]] = []
 
@@ -110,22 +110,22 @@ class Changes:
         """Yield the configurations that came into force in a batch."""
         if CONFIGURES not in batch.packed_events:
             return
-        first = self._let_in.index_of(batch)
+        first = self._accepted.index_of(batch)
         for one in batch.decisions:
             if one.decision.kind is Kind.CONFIG and one.decision.index is not None:
                 event = batch.events[one.decision.index - first]
                 assert isinstance(event, events.Configure), "another event has configured"
                 yield event.config
 
-    def end(self) -> Sequence[Change]:
+    def end(self) -> Sequence[ConfigChange]:
         """Return the changes, the first one first."""
         if not self._found:
             return ()
         before, is_first = self._before(self._found[0][0])
-        changes: list[Change] = []
+        changes: list[ConfigChange] = []
         for _, at_us, after in self._found:
             difference = None if before is None else difference_of(before, after)
-            changes.append(Change(at_us, difference, is_first))
+            changes.append(ConfigChange(at_us, difference, is_first))
             before, is_first = after, False
         return changes
 
@@ -149,7 +149,7 @@ _FAR_EACH_WAY: Final = 100_000
 
 @final
 class PastKind(StrEnum):
-    """What something is."""
+    """The kind of an object."""
 
     ASK = "ask"
     APP = "application"
@@ -161,10 +161,10 @@ class PastKind(StrEnum):
 @final
 @attrs.frozen
 class PastObject:
-    """Something that comes and goes.
+    """An object that comes and goes.
 
     Attributes:
-        sort: What it is.
+        sort: Its kind.
         name: Its name; of a gang its full name, and of a queue its path.
         app: The application of an ask; empty for others.
     """
@@ -186,15 +186,15 @@ class PastObject:
             case PastKind.APP | PastKind.NODE:
                 return self.name.encode()
 
-    def comes(self, event: events.Event) -> bool:
-        """Return whether it is there after an event that was let in."""
+    def is_added_by(self, event: events.Event) -> bool:
+        """Return whether it exists after an event that was let in."""
         match event:
             case events.AddNode(node=node):
                 return self.sort is PastKind.NODE and node == self.name
             case events.AddApp(app=app, queue=queue):
                 return self._is_app(app) or self._is_queue(queue)
             case events.AddAsk():
-                return self._comes_with(event)
+                return self._is_added_with(event)
             case events.AddGang(gang=gang):
                 return self._is_gang(gang)
             case events.Configure(config=config):
@@ -204,10 +204,10 @@ class PastObject:
             case _:
                 return False
 
-    def goes(self, event: events.Event) -> bool:
-        """Return whether it is not there after an event that was let in.
+    def is_removed_by(self, event: events.Event) -> bool:
+        """Return whether it does not exist after an event that was let in.
 
-        Only nodes and queues are asked for: what else is over still has its page.
+        Only nodes and queues are searched for: other objects that are over still have their pages.
         """
         match event:
             case events.RemoveNode(node=node):
@@ -235,7 +235,7 @@ class PastObject:
         written = "" if path is None else f"{path.lower()}."
         return self.sort is PastKind.QUEUE and written.startswith(f"{self.name}.")
 
-    def _comes_with(self, event: events.AddAsk) -> bool:
+    def _is_added_with(self, event: events.AddAsk) -> bool:
         if self.sort is PastKind.ASK:
             return event.app == self.app and self.name in event.names()
         return self._is_gang(event.gang)
@@ -259,7 +259,7 @@ class PastObject:
 @final
 @attrs.frozen
 class Existence:
-    """When something that is not there at an instant was there.
+    """When an object existed that does not exist at an instant.
 
     Attributes:
         came_us: When it came afterwards, in microseconds since the origin; None if it did not, or
@@ -275,23 +275,23 @@ class Existence:
 def existence_of(
     directory: Path, thing: PastObject, at_us: int, entered: tuple[int, int], gone: Flag
 ) -> Existence:
-    """Return when something was there that is not there at an instant.
+    """Return when an object existed that does not exist at an instant.
 
     Args:
         directory: The state directory.
-        thing: The thing.
+        thing: The object.
         at_us: The instant, in microseconds since the origin.
         entered: The last batch, and how many events were let in until then.
-        gone: Set when nobody waits for it any more.
+        gone: Set when the client has gone.
 
     Raises:
         StoreError: If the directory cannot be read.
-        GoneError: If nobody waits for it any more.
+        ClientGoneError: If the client has gone.
     """
     with StateReader(directory) as reader:
         context = _ExistenceSearch(reader, thing, AcceptedEvents(reader, entered), gone)
-        here, last = reader.batch_at(at_us), entered[0]
-        return Existence(context.forward(here, last), context.back(here))
+        batch_number, last = reader.batch_at(at_us), entered[0]
+        return Existence(context.forward(batch_number, last), context.back(batch_number))
 
 
 @final
@@ -299,11 +299,11 @@ def existence_of(
 class _ExistenceSearch:
     reader: StateReader
     thing: PastObject
-    let_in: AcceptedEvents
+    accepted: AcceptedEvents
     gone: Flag
 
     def _events(self, after: int, until: int) -> Iterator[tuple[KeptBatch, events.Event]]:
-        """Yield the events that may be about the thing, each with its batch."""
+        """Yield the events that may be about the object, each with its batch."""
         tags = [self.thing.needle]
         if self.thing.sort is PastKind.QUEUE:
             tags.append(CONFIGURES)
@@ -311,25 +311,25 @@ class _ExistenceSearch:
             if self.gone.is_set():
                 raise ClientGoneError
             if any(tag in batch.packed_events for tag in tags):
-                for event in self.let_in.events(batch):
+                for event in self.accepted.events(batch):
                     yield batch, event
 
-    def forward(self, here: int, last: int) -> int | None:
+    def forward(self, batch_number: int, last: int) -> int | None:
         """Return when it comes first after a batch."""
-        found = self._events(here, min(last, here + _FAR_EACH_WAY))
-        return next((batch.at_us for batch, event in found if self.thing.comes(event)), None)
+        found = self._events(batch_number, min(last, batch_number + _FAR_EACH_WAY))
+        return next((batch.at_us for batch, event in found if self.thing.is_added_by(event)), None)
 
-    def back(self, here: int) -> int | None:
+    def back(self, batch_number: int) -> int | None:
         """Return when it went last until a batch, if it was there before."""
-        anchor, end = self.reader.meta.anchor.batch, here
+        anchor, end = self.reader.meta.anchor.batch, batch_number
         went_us: int | None = None
-        while end > anchor and here - end < _FAR_EACH_WAY:
+        while end > anchor and batch_number - end < _FAR_EACH_WAY:
             begin = max(end - _WINDOW, anchor)
             for batch, event in reversed([*self._events(begin, end)]):
                 # A configuration without a queue says that it went only if it was there before.
-                if self.thing.comes(event):
+                if self.thing.is_added_by(event):
                     return went_us
-                if self.thing.goes(event):
+                if self.thing.is_removed_by(event):
                     went_us = batch.at_us
                     if self.thing.sort is PastKind.NODE:
                         return went_us
@@ -411,8 +411,8 @@ def adjacent_instant(reader: StateReader, at_us: int, by: int) -> int | None:
     number = reader.batch_at(at_us)
     if by < 0:
         # Several batches may have the same instant, and are looked at together.
-        (here,) = reader.places([number])
-        number = reader.batch_at(here.at_us - 1)
+        (place,) = reader.places([number])
+        number = reader.batch_at(place.at_us - 1)
         first = _first_batch(reader)
         if first is None or number < first:
             return None
@@ -430,7 +430,7 @@ MOST: Final = 500_000
 NAMED: Final = 20
 """How many nodes, gangs and configurations of a span are named."""
 _RARE: Final = (b"_node", b"delete")
-"""What is written in the batches that have an event that is told of."""
+"""The bytes that are in each batch with an event that the summary names."""
 
 
 @final
@@ -483,7 +483,7 @@ class SpanSummary:
     went: NamedItems
     gangs: NamedItems
     configurations: NamedItems
-    changes: Sequence[Change]
+    changes: Sequence[ConfigChange]
     until_us: int | None
     decisions: Sequence[Announced]
     more: int | None
@@ -524,11 +524,11 @@ def summarize_span(directory: Path, span: Span, gone: Flag) -> SpanSummary:
     Args:
         directory: The state directory.
         span: The span.
-        gone: Set when nobody waits for it any more.
+        gone: Set when the client has gone.
 
     Raises:
         StoreError: If the directory cannot be read.
-        GoneError: If nobody waits for it any more.
+        ClientGoneError: If the client has gone.
     """
     with StateReader(directory) as reader:
         counting = _SpanCounts(span, reader)
@@ -565,14 +565,14 @@ class _SpanCounts:
 
     def __init__(self, span: Span, reader: StateReader) -> None:
         self._span = span
-        self._let_in = AcceptedEvents(reader, span.entered)
+        self._accepted = AcceptedEvents(reader, span.entered)
         self._batches = self._events = 0
         self._kinds: Counter[Kind] = Counter()
         self._reasons: Counter[Reason] = Counter()
         self._bound, self._states = Counter[str](), Counter[str]()
         self._evictions: list[Announced] = []
         self._refusals: list[Announced] = []
-        self._changes = Changes(reader, self._let_in, NAMED)
+        self._changes = ConfigChanges(reader, self._accepted, NAMED)
         self._came, self._went, self._gangs, self._configured = (_NameList() for _ in range(4))
         self._page: list[Announced] = []
         self._is_more = False
@@ -583,7 +583,7 @@ class _SpanCounts:
         self._batches += 1
         self._events += batch.event_count
         if any(tag in batch.packed_events for tag in _RARE):
-            for event in self._let_in.events(batch):
+            for event in self._accepted.events(batch):
                 self._take_event(batch.at_us, event)
         for one in decisions:
             if one.decision.kind is Kind.GANG_TIMED_OUT:
@@ -622,7 +622,7 @@ class _SpanCounts:
         self._is_more = len(rest) > room
 
     def _note(self, one: Announced) -> None:
-        """Note what the story of the span tells of a decision."""
+        """Note what the summary says of a decision."""
         decision = one.decision
         if decision.kind is Kind.BOUND:
             self._bound[decision.app or ""] += 1

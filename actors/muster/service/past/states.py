@@ -1,7 +1,7 @@
 """Past states: made again from a checkpoint and the events since, with the asks that had ended.
 
-Each is made once for all who look at it. A ledger hears of the batches between two checkpoints
-again, as that of the running service did, and keeps all asks that end meanwhile.
+Each is made once for all its readers. A ledger observes the batches between two checkpoints again,
+as that of the running service did, and keeps all asks that end meanwhile.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PastState:
         return len(book.nodes) + sum(1 + len(app.asks) for app in book.apps.values())
 
     def free(self) -> None:
-        """Free its memory; nobody may read it any more."""
+        """Free its memory; it must have no reader any more."""
         for number, _ in enumerate(self._scheduler.free()):
             if not number % 16:
                 time.sleep(0)  # Lets the service's own thread run.
@@ -84,31 +84,31 @@ class PastState:
 
 # PAGE-60
 def rebuild_state(
-    directory: Path, number: int, gone: Flag, tell: Callable[[float], None] = lambda _: None
+    directory: Path, number: int, gone: Flag, progress: Callable[[float], None] = lambda _: None
 ) -> PastState:
     """Make the state after a batch again, as it was then.
 
-    The ledger hears of the batches as that of the running service did.
+    The ledger observes the batches as that of the running service did.
 
     Args:
         directory: The state directory.
         number: The number of the batch, which is kept.
-        gone: Set when nobody waits for it any more.
-        tell: Called with the share that is done, from 0 to 1.
+        gone: Set when the client has gone.
+        progress: Called with the share that is done, from 0 to 1.
 
     Raises:
         Problem: 410 if too much was removed meanwhile; 409 if this version decides otherwise.
         StoreError: If the directory is damaged, or cannot be read.
-        GoneError: If nobody waits for it any more.
+        ClientGoneError: If the client has gone.
     """
     with StateReader(directory) as reader:
         built = _StateRebuild(reader, number)
-        first = min(built.decided, built.heard)
+        first = min(built.decided, built.observed)
         for batch in reader.batches(after=first, until=number):
             if gone.is_set():
                 raise ClientGoneError
-            built.let_in(batch)
-            tell((batch.number - first) / (number - first))
+            built.replay(batch)
+            progress((batch.number - first) / (number - first))
             time.sleep(0)  # Lets the service's own thread run.
     return built.end()
 
@@ -119,31 +119,31 @@ class _StateRebuild:
 
     Attributes:
         decided: The last batch that the scheduler has decided.
-        heard: The last batch of which the ledger has heard.
+        observed: The last batch that the ledger has observed.
     """
 
     def __init__(self, reader: StateReader, number: int) -> None:
         self.decided, facts = _facts(reader, number)
-        self.ledger, self.heard, self._is_whole = ledger_at(reader, number)
+        self.ledger, self.observed, self._is_whole = ledger_at(reader, number)
         self._scheduler = PlainScheduler(facts=facts)
         self._at_us = self._scheduler.machine.now_us
         # The index of the next event among all that were let in.
         self._index = 0 if facts is None else facts.coordinator.requests
-        if self.heard < self.decided:
-            between = reader.batches(after=self.heard, until=self.decided, verify=False)
+        if self.observed < self.decided:
+            between = reader.batches(after=self.observed, until=self.decided, verify=False)
             self._index -= sum(batch.event_count for batch in between)
 
-    def let_in(self, batch: KeptBatch) -> None:
-        """Let a batch in again, where it is not known yet."""
+    def replay(self, batch: KeptBatch) -> None:
+        """Replay a batch where it is not known yet."""
         index, self._index = self._index, self._index + batch.event_count
         decisions = None
         if batch.number > self.decided:
             decisions = self._decide(batch, index)
-        if batch.number > self.heard:
+        if batch.number > self.observed:
             known = batch.decisions if decisions is None else decisions
-            hearing = self.ledger.observe(batch.number, batch.at_us, index, batch.events, known)
-            all_at_once(hearing)
-            self.heard = batch.number
+            observing = self.ledger.observe(batch.number, batch.at_us, index, batch.events, known)
+            all_at_once(observing)
+            self.observed = batch.number
         self._at_us = batch.at_us
 
     def _decide(self, batch: KeptBatch, index: int) -> list[Announced]:
@@ -177,7 +177,7 @@ def _facts(reader: StateReader, number: int) -> tuple[int, Facts | None]:
 
 
 def ledger_at(reader: StateReader, number: int) -> tuple[Ledger, int, bool]:
-    """Return the newest ledger up to a batch, that batch, and whether it heard of everything."""
+    """Return the newest ledger up to a batch, that batch, and whether it is complete."""
     anchor = reader.meta.anchor.batch
     state = reader.observer_state(number)
     ledger = Ledger()
@@ -196,7 +196,7 @@ def read_all(steps: Steps[T], gone: Flag) -> T:
     """Run steps in a thread, so that others run meanwhile.
 
     Raises:
-        GoneError: If nobody waits for the result any more.
+        ClientGoneError: If the client has gone.
     """
     try:
         while True:
@@ -241,7 +241,7 @@ class EndedAskQuery:
 
 @final
 @attrs.frozen
-class _Part:
+class _LivesOfSpan:
     """The lives that ended in a span of batches, latest first."""
 
     after: int
@@ -260,7 +260,7 @@ class KeptEndedAsks:
 
     def __init__(self, directory: Path | None) -> None:
         self.directory: Final = directory
-        self._parts: OrderedDict[int, _Part] = OrderedDict()
+        self._parts: OrderedDict[int, _LivesOfSpan] = OrderedDict()
         self._lock = Lock()
 
     def find(self, wanted: EndedAskQuery, gone: Flag) -> list[EndedAsk]:
@@ -268,7 +268,7 @@ class KeptEndedAsks:
 
         Raises:
             StoreError: If the directory cannot be read.
-            GoneError: If nobody waits for it any more.
+            ClientGoneError: If the client has gone.
         """
         assert self.directory is not None, "there is a history"
         with self._lock, StateReader(self.directory) as reader:
@@ -295,25 +295,27 @@ class KeptEndedAsks:
 
         Raises:
             StoreError: If the directory cannot be read.
-            GoneError: If nobody waits for it any more.
+            ClientGoneError: If the client has gone.
         """
         assert self.directory is not None, "there is a history"
         with self._lock, StateReader(self.directory) as reader:
             for batch, seq in _ends(reader, app, ask, wanted.before_seq, gone):
                 only = attrs.evolve(wanted.filter, since_us=batch.at_us)
-                asked = attrs.evolve(wanted, filter=only, before_seq=seq + 1, most=1)
-                for life in self._find(reader, asked, gone):
+                query = attrs.evolve(wanted, filter=only, before_seq=seq + 1, most=1)
+                for life in self._find(reader, query, gone):
                     return life
         return None
 
-    def _part(self, reader: StateReader, until: int, entered: tuple[int, int], gone: Flag) -> _Part:
+    def _part(
+        self, reader: StateReader, until: int, entered: tuple[int, int], gone: Flag
+    ) -> _LivesOfSpan:
         """Return the lives of the span between checkpoints that has a batch, or ends with it."""
         for known in self._parts.values():
             if known.after < until <= known.until:
                 return known
         whole = [one.batch for one in reader.checkpoints() if one.complete]
         until = min((batch for batch in whole if batch >= until), default=until)
-        part = _heard(reader, until, entered, gone)
+        part = _replayed_lives(reader, until, entered, gone)
         self._parts[part.after] = part
         self._parts.move_to_end(part.after)
         if len(self._parts) > _PARTS:
@@ -321,8 +323,10 @@ class KeptEndedAsks:
         return part
 
 
-def _heard(reader: StateReader, until: int, entered: tuple[int, int], gone: Flag) -> _Part:
-    """Let a ledger hear again of the batches since the checkpoint before one."""
+def _replayed_lives(
+    reader: StateReader, until: int, entered: tuple[int, int], gone: Flag
+) -> _LivesOfSpan:
+    """Return the lives that a ledger finds in the batches since the checkpoint before one."""
     ledger, after, _ = ledger_at(reader, until - 1)
     ledger.book.lives = EndedAsks(MOST_ENDED)
     let_in, index = AcceptedEvents(reader, entered), -1
@@ -330,11 +334,11 @@ def _heard(reader: StateReader, until: int, entered: tuple[int, int], gone: Flag
         if gone.is_set():
             raise ClientGoneError
         index = let_in.index_of(batch) if index < 0 else index
-        hearing = ledger.observe(batch.number, batch.at_us, index, batch.events, batch.decisions)
-        all_at_once(hearing)
+        observing = ledger.observe(batch.number, batch.at_us, index, batch.events, batch.decisions)
+        all_at_once(observing)
         index += batch.event_count
         time.sleep(0)  # Lets the service's own thread run.
-    return _Part(after, until, [*reversed(ledger.book.lives.kept)])
+    return _LivesOfSpan(after, until, [*reversed(ledger.book.lives.kept)])
 
 
 def _ends(
@@ -342,8 +346,8 @@ def _ends(
 ) -> Iterator[tuple[KeptBatch, int]]:
     """Yield the batches in which an ask may have ended, latest first, with the decision."""
     anchor, needles = reader.meta.anchor.batch, [_needle(one) for one in (app, ask)]
-    end = here = min(reader.batch_before_seq(before_seq) + 1, reader.last().batch)
-    while end > anchor and here - end < _FAR:
+    end = newest = min(reader.batch_before_seq(before_seq) + 1, reader.last().batch)
+    while end > anchor and newest - end < _FAR:
         begin = max(end - _WINDOW, anchor)
         batches = [
             batch
@@ -354,9 +358,12 @@ def _ends(
             raise ClientGoneError
         for batch in reversed(batches):
             for one in reversed(batch.decisions):
-                said = one.decision
-                is_it = said.kind is Kind.RELEASED and (said.app, said.ask) == (app, ask)
-                if is_it and said.reason in GONE and one.seq < before_seq:
+                decision = one.decision
+                is_it = decision.kind is Kind.RELEASED and (decision.app, decision.ask) == (
+                    app,
+                    ask,
+                )
+                if is_it and decision.reason in GONE and one.seq < before_seq:
                     yield batch, one.seq
         end = begin
         time.sleep(0)  # Lets the service's own thread run.
@@ -406,12 +413,12 @@ class PastStateCache:
         self.directory: Final = directory
         self._limiter = trio.CapacityLimiter(_THREADS)
         #: A short look does not wait until a past state is made.
-        self._looks = trio.CapacityLimiter(_THREADS)
+        self._read_limiter = trio.CapacityLimiter(_THREADS)
         self._entries: OrderedDict[int, _CacheEntry] = OrderedDict()
         self.lives: Final = KeptEndedAsks(directory)
         self._kept: HistoryExtent | None = None
         self._kept_at = 0.0
-        self._looking = trio.Lock()
+        self._extent_lock = trio.Lock()
 
     async def extent(self) -> HistoryExtent | None:
         """Return the extent of the kept history; None if there is none.
@@ -421,12 +428,12 @@ class PastStateCache:
         """
         if self.directory is None:
             return None
-        async with self._looking:
+        async with self._extent_lock:
             is_old = trio.current_time() > self._kept_at + _FRESH_S
             if self._kept is None or is_old:
                 directory = self.directory
                 self._kept = await trio.to_thread.run_sync(
-                    lambda: history_extent(directory), limiter=self._looks
+                    lambda: history_extent(directory), limiter=self._read_limiter
                 )
                 self._kept_at = trio.current_time()
         return self._kept
@@ -438,13 +445,13 @@ class PastStateCache:
             StoreError: If the directory cannot be read.
         """
 
-        def look(reader: StateReader) -> int:
+        def find(reader: StateReader) -> int:
             return reader.batch_at(at_us)
 
-        return await self.look(look)
+        return await self.inspect_store(find)
 
-    async def look(self, read: Callable[[StateReader], T]) -> T:
-        """Look into the state directory, which there is, for a moment and in a thread.
+    async def inspect_store(self, read: Callable[[StateReader], T]) -> T:
+        """Read the state directory, which must exist, briefly and in a thread.
 
         Raises:
             StoreError: If the directory cannot be read.
@@ -452,11 +459,11 @@ class PastStateCache:
         directory = self.directory
         assert directory is not None, "there is a history"
 
-        def look() -> T:
+        def work() -> T:
             with StateReader(directory) as reader:
                 return read(reader)
 
-        return await trio.to_thread.run_sync(look, limiter=self._looks)
+        return await trio.to_thread.run_sync(work, limiter=self._read_limiter)
 
     async def work(self, request: Request, work: Callable[[Flag], T]) -> T:
         """Do longer work in a thread, until the browser leaves.
@@ -468,7 +475,7 @@ class PastStateCache:
         return await in_thread(request, work, self._limiter)
 
     def under_way(self) -> float | None:
-        """Return how much is made of the past state that was begun last; None if none is."""
+        """Return the progress of the past state that was begun last; None if none is being made."""
         shares = [entry.share for entry in self._entries.values() if entry.past is None]
         return shares[-1] if shares else None
 
@@ -492,20 +499,22 @@ class PastStateCache:
         async with self._using(number) as entry, entry.lock:
             past = entry.past
             if past is None:
-                past = entry.past = await self._made(request, number, entry)
+                past = entry.past = await self._build(request, number, entry)
             found = past
             value = await self.work(request, lambda gone: read(found, gone))
         await self._trim()
         return value
 
-    async def _made(self, request: Request, number: int, entry: _CacheEntry) -> PastState:
+    async def _build(self, request: Request, number: int, entry: _CacheEntry) -> PastState:
         directory = self.directory
         assert directory is not None, "there is a history"
 
-        def tell(share: float) -> None:
+        def progress(share: float) -> None:
             entry.share = share
 
-        return await self.work(request, lambda gone: rebuild_state(directory, number, gone, tell))
+        return await self.work(
+            request, lambda gone: rebuild_state(directory, number, gone, progress)
+        )
 
     @asynccontextmanager
     async def _using(self, number: int) -> AsyncGenerator[_CacheEntry]:
@@ -522,7 +531,7 @@ class PastStateCache:
                 del self._entries[number]
 
     async def _trim(self) -> None:
-        """Let go of the states that nobody reads, as far as there are too many."""
+        """Drop states without readers, as far as there are too many."""
         made = [
             (number, entry, entry.past) for number, entry in self._entries.items() if entry.past
         ]

@@ -1,4 +1,4 @@
-"""Applications and gangs as a list and a single answer say them."""
+"""Applications and gangs, as lists and single answers have them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _MOST_PODS: Final = 100
-"""How many asks of an application say whose pods they are."""
+"""How many asks of an application are searched for pods."""
 
 _PLACES: Final = tuple(place.value for place in AskPlace)
 
@@ -59,7 +59,7 @@ class AppRow:
 
     Attributes:
         app: The application.
-        ledger_entry: What the ledger tells of it, or None.
+        ledger_entry: Its entry in the ledger, or None.
         priority: The highest priority of its pending asks, or None.
     """
 
@@ -89,8 +89,8 @@ class AppRow:
 
     def states(self) -> list[dict[str, object]]:
         """Return its states, each with the instant at which it began."""
-        told = () if self.ledger_entry is None else self.ledger_entry.states
-        return [{"at": in_seconds(at_us), "state": str(state)} for at_us, state in told]
+        entered = () if self.ledger_entry is None else self.ledger_entry.states
+        return [{"at": in_seconds(at_us), "state": str(state)} for at_us, state in entered]
 
 
 def _common(names: Iterable[str]) -> str | None:
@@ -261,7 +261,7 @@ class GangRow:
 
     # GANG-53
     def user(self) -> str | None:
-        """Return whose it is, or None if it is nobody's."""
+        """Return its user, or None if it has none."""
         owner = self.context.machine.admission.owner_of_gang(self.gang.name)
         return None if owner is None or owner.gang != self.gang.name else owner.user
 
@@ -289,13 +289,13 @@ class GangRow:
         gang = self.gang
         pending = [(key, name) for key, slot in gang.slots.items() for name in slot.members]
         return {
-            _PENDING: sorted(self._named([*pending, *gang.backing_off])),
-            _PARKED: sorted(self._named(gang.parked)),
-            _WAITING: self._named(gang.waiting),
-            _BOUND: sorted(self._named(gang.bound)),
+            _PENDING: sorted(self._member_names([*pending, *gang.backing_off])),
+            _PARKED: sorted(self._member_names(gang.parked)),
+            _WAITING: self._member_names(gang.waiting),
+            _BOUND: sorted(self._member_names(gang.bound)),
         }
 
-    def _named(self, members: Iterable[tuple[int, str]]) -> list[str]:
+    def _member_names(self, members: Iterable[tuple[int, str]]) -> list[str]:
         apps = self.context.view.apps
         return [f"{apps[key].identity.name}/{name}" for key, name in members]
 

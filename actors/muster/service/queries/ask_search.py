@@ -34,10 +34,10 @@ _CODE_OF_PLACE: Final = {
 """The only reasons of asks in these places."""
 
 _FEW: Final = 2_000
-"""How many asks are sorted rather than looked for in the roll, however short that is."""
+"""How many asks are sorted rather than searched for in the index, however short that is."""
 
 _PART: Final = 8
-"""How many times longer the roll must be than what is sorted instead."""
+"""How many times longer the index must be than what is sorted instead."""
 
 _MOST_CELLS: Final = 4_096
 """How many cells are looked at before any ask is."""
@@ -102,7 +102,7 @@ def select_asks(
     ask_index, places = context.ask_index, wanted.where()
     if not places:
         return []
-    pieces = yield from _few(context, wanted, places, place)
+    pieces = yield from _candidates(context, wanted, places, place)
     if pieces is None:
         yield from ask_index.catch_up(context.machine)
         pieces = ask_index.behind(place)
@@ -126,7 +126,7 @@ def select_asks(
 # Few asks
 
 
-def _few(
+def _candidates(
     context: ReadContext,
     wanted: AskFilter,
     places: frozenset[AskPlace],
@@ -195,7 +195,7 @@ def _ask(one: Ask | tuple[Allocation, object]) -> Ask:
 
 @final
 class _Selection:
-    """Tells which entries are wanted.
+    """Selects the entries that are wanted.
 
     Args:
         context: The state.
@@ -206,7 +206,7 @@ class _Selection:
     def __init__(
         self, context: ReadContext, wanted: AskFilter, places: frozenset[AskPlace]
     ) -> None:
-        self._looking = context
+        self._context = context
         self._places = places
         self._codes = wanted.codes
         self._tests = list(_tests(context, wanted))
@@ -221,7 +221,7 @@ class _Selection:
             self._tests.insert(0, lambda piece: [one for one in piece if one.cell in opened])
             self.is_empty = not opened
         if places != _EVERYWHERE:
-            self._tests.append(_in_places(places))
+            self._tests.append(_places_test(places))
 
     def keep(self, piece: list[IndexEntry]) -> Iterator[IndexEntry]:
         """Yield the entries of a piece that may be wanted."""
@@ -236,7 +236,7 @@ class _Selection:
         """Return the ask of an entry if it is wanted, or None."""
         if ask_of(entry) is None:
             return None
-        row = row_of_ask(self._looking, entry.app, entry.name)
+        row = row_of_ask(self._context, entry.app, entry.name)
         if row is None or row.place not in self._places:
             return None
         codes = self._codes
@@ -252,44 +252,44 @@ class _Selection:
         app, codes = cell.app, self._codes
         if codes is None or not (app.pending or app.backing_off):
             return False
-        possible = self._looking.view.explainer.dominants.possible(app, cell.example)
+        possible = self._context.view.explainer.dominants.possible(app, cell.example)
         return possible is None or not possible.isdisjoint(codes)
 
 
 def _tests(context: ReadContext, wanted: AskFilter) -> Iterator[Test]:
     """Yield the tests of a filter, the quick ones first."""
     if wanted.app is not None:
-        yield _of_app(context.machine.app(wanted.app))
+        yield _app_test(context.machine.app(wanted.app))
     if wanted.queue is not None:
-        yield _in_leaves(leaves_of(context, wanted.queue))
+        yield _leaves_test(leaves_of(context, wanted.queue))
     if wanted.gang is not None:
-        yield _of_gang(wanted.gang)
+        yield _gang_test(wanted.gang)
     if wanted.user is not None:
-        yield _of_user(wanted.user)
+        yield _user_test(wanted.user)
     if wanted.pod is not None:
-        yield _of_pods(context, wanted.pod)
+        yield _pods_test(context, wanted.pod)
     if wanted.text is not None:
-        yield _named(context, wanted.text)
+        yield _text_test(context, wanted.text)
 
 
-def _of_app(app: ViewApp | None) -> Test:
+def _app_test(app: ViewApp | None) -> Test:
     return lambda piece: [entry for entry in piece if entry.app is app]
 
 
-def _in_leaves(leaves: frozenset[int]) -> Test:
+def _leaves_test(leaves: frozenset[int]) -> Test:
     return lambda piece: [entry for entry in piece if entry.app.identity.leaf in leaves]
 
 
-def _of_gang(gang: str) -> Test:
+def _gang_test(gang: str) -> Test:
     return lambda piece: [entry for entry in piece if entry.cell.example.gang == gang]
 
 
-def _of_user(user: str) -> Test:
+def _user_test(user: str) -> Test:
     return lambda piece: [entry for entry in piece if entry.app.identity.user[0] == user]
 
 
 # POD-4
-def _of_pods(context: ReadContext, wanted: PodFilter) -> Test:
+def _pods_test(context: ReadContext, wanted: PodFilter) -> Test:
     return lambda piece: [entry for entry in piece if wanted.finds(_work_of(context, entry))]
 
 
@@ -299,7 +299,7 @@ def _work_of(context: ReadContext, entry: IndexEntry) -> Work | None:
 
 
 # PAGE-40, POD-14
-def _named(context: ReadContext, text: str) -> Test:
+def _text_test(context: ReadContext, text: str) -> Test:
     def has_text(entry: IndexEntry) -> bool:
         if text in f"{entry.app.identity.name}/{entry.name}".lower():
             return True
@@ -309,7 +309,7 @@ def _named(context: ReadContext, text: str) -> Test:
     return lambda piece: [*filter(has_text, piece)]
 
 
-def _in_places(places: frozenset[AskPlace]) -> Test:
+def _places_test(places: frozenset[AskPlace]) -> Test:
     tests = [_TESTS[place] for place in AskPlace if place in places]
     if len(tests) == 1:
         return tests[0]
@@ -321,25 +321,25 @@ def _in_places(places: frozenset[AskPlace]) -> Test:
     return test
 
 
-def _pending(piece: list[IndexEntry]) -> list[IndexEntry]:
+def _keep_pending(piece: list[IndexEntry]) -> list[IndexEntry]:
     return [one for one in piece if one.name in one.app.pending or one.name in one.app.backing_off]
 
 
-def _parked(piece: list[IndexEntry]) -> list[IndexEntry]:
+def _keep_parked(piece: list[IndexEntry]) -> list[IndexEntry]:
     return [one for one in piece if one.name in one.app.parked]
 
 
-def _waiting(piece: list[IndexEntry]) -> list[IndexEntry]:
+def _keep_waiting(piece: list[IndexEntry]) -> list[IndexEntry]:
     return [one for one in piece if one.name in one.app.waiting]
 
 
-def _bound(piece: list[IndexEntry]) -> list[IndexEntry]:
+def _keep_bound(piece: list[IndexEntry]) -> list[IndexEntry]:
     return [one for one in piece if one.name in one.app.bound]
 
 
 _TESTS: Final[dict[AskPlace, Test]] = {
-    AskPlace.PENDING: _pending,
-    AskPlace.PARKED: _parked,
-    AskPlace.WAITING: _waiting,
-    AskPlace.BOUND: _bound,
+    AskPlace.PENDING: _keep_pending,
+    AskPlace.PARKED: _keep_parked,
+    AskPlace.WAITING: _keep_waiting,
+    AskPlace.BOUND: _keep_bound,
 }

@@ -1,4 +1,4 @@
-"""Asks as a list and a single answer say them: those that exist, and those that have ended."""
+"""Asks, as lists and single answers have them: those that exist, and those that have ended."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class AskRow:
         ask: The ask.
         place: Its place.
         allocation: Its allocation, or None.
-        ledger_entry: What the ledger tells of it, or None.
+        ledger_entry: Its entry in the ledger, or None.
     """
 
     context: ReadContext
@@ -118,7 +118,7 @@ class AskRow:
 
     # OUTLOOK-9
     def ends_at_us(self, now_us: int) -> int | None:
-        """Return when it is expected to end, or None if it is not bound or nobody knows.
+        """Return when it is expected to end, or None if it is not bound or if unknown.
 
         Args:
             now_us: The present instant, in microseconds since the origin. If the last batch is
@@ -133,11 +133,11 @@ class AskRow:
         return self.context.view.gone_at_us(self.app.identity.key, self.ask.name)
 
     def taken_us(self) -> int | None:
-        """Return when it got the node that it holds, or None if nobody knows."""
+        """Return when it got the node that it holds, or None if unknown."""
         return None if self.ledger_entry is None else self.ledger_entry.taken_us
 
     def bound_us(self) -> int | None:
-        """Return when it was bound there, or None if nobody knows."""
+        """Return when it was bound there, or None if unknown."""
         return None if self.ledger_entry is None else self.ledger_entry.bound_us
 
     # OUTLOOK-8
@@ -163,8 +163,8 @@ class AskRow:
     @property
     def work(self) -> Work:
         """What is to run for it."""
-        said = None if self.ledger_entry is None else self.ledger_entry.event.work
-        return _NOTHING if said is None else said
+        event_work = None if self.ledger_entry is None else self.ledger_entry.event.work
+        return _NOTHING if event_work is None else event_work
 
     def run_limit_us(self) -> int | None:
         """Return how long it may be bound, in microseconds, or None."""
@@ -322,8 +322,8 @@ def row_of_ask(context: ReadContext, app: ViewApp, name: str) -> AskRow | None:
     ask, place = app.find(name), app.place(name)
     if ask is None or place is None:
         return None
-    told = context.ledger.ask(app.identity.name, name)
-    return AskRow(context, app, ask, place, app.allocation(name), told)
+    entry = context.ledger.ask(app.identity.name, name)
+    return AskRow(context, app, ask, place, app.allocation(name), entry)
 
 
 PLACE: Final = "ended"
@@ -392,8 +392,8 @@ ENDED: Final = Table[EndedAsk](
 
 @final
 @attrs.frozen
-class _InMemory:
-    """What memory has of the lives that are wanted.
+class _RecentLives:
+    """The wanted lives that are in memory.
 
     Attributes:
         found: The lives, latest first.
@@ -406,13 +406,13 @@ class _InMemory:
     entered: tuple[int, int]
 
 
-def _in_memory(
+def _find_in_memory(
     context: ReadContext, wanted: EndedAskFilter, before_seq: int | None, most: int
-) -> Steps[_InMemory]:
+) -> Steps[_RecentLives]:
     yield
     lives, machine = context.ledger.book.lives, context.machine
     found = list(wanted.latest(reversed(lives.kept), before_seq, most))
-    return _InMemory(found, lives.after_seq, (machine.batches, machine.requests))
+    return _RecentLives(found, lives.after_seq, (machine.batches, machine.requests))
 
 
 # LISTS-16
@@ -431,15 +431,17 @@ async def ended_asks(
     Raises:
         StoreError: If the kept history cannot be read.
     """
-    there = await read_state(service, lambda context: _in_memory(context, wanted, before_seq, most))
-    value, past = there.value, service.past.lives
+    memory = await read_state(
+        service, lambda context: _find_in_memory(context, wanted, before_seq, most)
+    )
+    value, past = memory.value, service.past.lives
     found = value.found
     if len(found) < most and value.after_seq and past.directory is not None:
         end_seq = value.after_seq + 1
         before = end_seq if before_seq is None else min(before_seq, end_seq)
-        asked = EndedAskQuery(wanted, before, most - len(found), value.entered)
-        found += await service.past.work(request, lambda gone: past.find(asked, gone))
-    return ReadResult(found, there.batch, there.at_us)
+        query = EndedAskQuery(wanted, before, most - len(found), value.entered)
+        found += await service.past.work(request, lambda gone: past.find(query, gone))
+    return ReadResult(found, memory.batch, memory.at_us)
 
 
 # LISTS-18
@@ -450,19 +452,21 @@ async def ended_ask(service: Service, request: Request, app: str, ask: str) -> E
         StoreError: If the kept history cannot be read.
     """
     wanted = EndedAskFilter(app=app, ask=ask)
-    there = (await read_state(service, lambda context: _in_memory(context, wanted, None, 1))).value
-    if there.found:
-        return there.found[0]
+    memory = (
+        await read_state(service, lambda context: _find_in_memory(context, wanted, None, 1))
+    ).value
+    if memory.found:
+        return memory.found[0]
     past = service.past.lives
-    if not there.after_seq or past.directory is None:
+    if not memory.after_seq or past.directory is None:
         return None
-    asked = EndedAskQuery(wanted, there.after_seq + 1, 1, there.entered)
-    return await service.past.work(request, lambda gone: past.last(app, ask, asked, gone))
+    query = EndedAskQuery(wanted, memory.after_seq + 1, 1, memory.entered)
+    return await service.past.work(request, lambda gone: past.last(app, ask, query, gone))
 
 
 # POD-10
 async def ended_pod(service: Service, pod: PodFilter) -> EndedAsk | None:
     """Return the last life in memory that stood for a pod, or None."""
     wanted = EndedAskFilter(pod=pod)
-    there = await read_state(service, lambda context: _in_memory(context, wanted, None, 1))
-    return next(iter(there.value.found), None)
+    memory = await read_state(service, lambda context: _find_in_memory(context, wanted, None, 1))
+    return next(iter(memory.value.found), None)

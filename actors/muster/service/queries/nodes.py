@@ -1,4 +1,4 @@
-"""Nodes as a list and a single answer say them."""
+"""Nodes, as lists and single answers have them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _OF_AN_ASK: Final = ASKS.picked(
     ),
     single=True,
 )
-"""What a node says of each ask on it."""
+"""The fields of each ask on a node."""
 
 
 @final
@@ -79,16 +79,16 @@ class NodeRow:
 
     def devices(self) -> dict[str, object]:
         """Return its devices by type: their model, and what is free of each."""
-        there = self.node.devices
-        if there is None:
+        stocks = self.node.devices
+        if stocks is None:
             return {}
         return {
-            kind: {"model": stock.model, "free": [*there.free[kind]]}
-            for kind, stock in there.stocks.items()
+            kind: {"model": stock.model, "free": [*stocks.free[kind]]}
+            for kind, stock in stocks.stocks.items()
         }
 
     def queues(self) -> dict[str, int]:
-        """Return how many asks of each queue stand on it."""
+        """Return how many asks of each queue are on it."""
         apps, found = self.context.view.apps, dict[str, int]()
         for key, _ in self.node.held:
             path = apps[key].identity.path
@@ -111,7 +111,7 @@ class NodeRow:
         return rows
 
     def reserved(self) -> list[object]:
-        """Return what it says of the asks for which it is reserved, in order."""
+        """Return the fields of the asks for which it is reserved, in order."""
         return [
             {"app": app, "ask": ask, "start": in_seconds(one.start_us), "scope": one.scope}
             for (app, ask), one in self.reservations()
@@ -120,14 +120,14 @@ class NodeRow:
     def reservations(self) -> list[tuple[tuple[str, str], ReservationSnapshot]]:
         """Return the asks for which it is reserved, each with its reservation, in order."""
         found = self.context.reservations().items()
-        return [(_named(ask), one) for ask, one in found if one.node == self.node.name]
+        return [(_split_name(ask), one) for ask, one in found if one.node == self.node.name]
 
     def asks(self) -> list[object]:
-        """Return what it says of the asks on it, in the order in which they were added."""
+        """Return the fields of the asks on it, in the order in which they were added."""
         return [row_of(_OF_AN_ASK, row) for row in self.rows()]
 
 
-def _named(full: str) -> tuple[str, str]:
+def _split_name(full: str) -> tuple[str, str]:
     app, _, ask = full.partition("/")
     return app, ask
 

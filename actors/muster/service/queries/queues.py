@@ -1,4 +1,4 @@
-"""Queues, and the users who wait and run in them, as a list and a single answer say them."""
+"""Queues, and the users who wait and run in them, as lists and single answers have them."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ _USER_USAGE: Final[Sequence[Column[UsageSnapshot]]] = (
 )
 
 
-def _of_usage(read: Callable[[UsageSnapshot], object]) -> Callable[[QueueRow], object]:
+def _usage_reader(read: Callable[[UsageSnapshot], object]) -> Callable[[QueueRow], object]:
     def found(row: QueueRow) -> object:
         past = row.past()
         return None if past is None else read(past)
@@ -202,20 +202,20 @@ QUEUES: Final = Table[QueueRow](
         "used",
         maybe(AMOUNTS),
         "what it has used lately, in base units times whole seconds; null if nothing counts it",
-        _of_usage(lambda u: u.unit_seconds),
+        _usage_reader(lambda u: u.unit_seconds),
     ),
-    Column("past_share", _PART, "its past share, likewise", _of_usage(lambda u: u.past_share)),
+    Column("past_share", _PART, "its past share, likewise", _usage_reader(lambda u: u.past_share)),
     Column(
         "had",
         _PART,
         "the part that it had of what it and its siblings have used, likewise",
-        _of_usage(lambda u: round(u.had, 6)),
+        _usage_reader(lambda u: round(u.had, 6)),
     ),
     Column(
         "due",
         _PART,
         "the part that its weight gives it, likewise",
-        _of_usage(lambda u: round(u.due, 6)),
+        _usage_reader(lambda u: round(u.due, 6)),
     ),
     maybe_number(
         "priority",
@@ -315,7 +315,7 @@ class UserRow:
     bound: int = 0
 
 
-def _ended(ending: AskEnding) -> Callable[[UserRow], int]:
+def _ended_reader(ending: AskEnding) -> Callable[[UserRow], int]:
     return lambda row: row.used.ended.get(ending.value, 0)
 
 
@@ -343,7 +343,7 @@ USERS: Final = Table[UserRow](
             ending.value,
             NUMBER,
             f"how many asks have ended as `{ending.value}` since `since`",
-            _ended(ending),
+            _ended_reader(ending),
         )
         for ending in AskEnding
     ),

@@ -47,12 +47,12 @@ class ReadContext:
     machine: CoordinatorMachine
     ledger: Ledger
     ask_index: AskIndex
-    #: What is reserved, once somebody has asked.
+    #: What is reserved, once it was read.
     _reserved: list[Mapping[str, ReservationSnapshot]] = attrs.field(
         factory=list["Mapping[str, ReservationSnapshot]"], init=False
     )
 
-    #: The usage of the children of parents, and of the users of leaves, once somebody has asked.
+    #: The usage of the children of parents, and of the users of leaves, once it was read.
     _usage: dict[int, Sequence[UsageSnapshot]] = attrs.field(
         factory=dict[int, "Sequence[UsageSnapshot]"], init=False
     )
@@ -122,7 +122,7 @@ async def read_state(service: Service, read: Callable[[ReadContext], Steps[T]]) 
         Exception: What ``read`` raises; the scheduler goes on.
     """
 
-    def look(machine: CoordinatorMachine) -> Steps[ReadResult[T] | _ReadFailure]:
+    def inspect(machine: CoordinatorMachine) -> Steps[ReadResult[T] | _ReadFailure]:
         context = ReadContext(machine, service.ledger, service.ask_index)
         try:
             value = yield from read(context)
@@ -130,7 +130,7 @@ async def read_state(service: Service, read: Callable[[ReadContext], Steps[T]]) 
             return _ReadFailure(error)
         return ReadResult(value, machine.batches, machine.now_us)
 
-    found = await service.look(look)
+    found = await service.inspect(inspect)
     if isinstance(found, _ReadFailure):
         raise found.error
     return found
@@ -162,7 +162,7 @@ def cursors(listed: str, *types: type) -> ParameterKind:
     """
 
     def read(written: str) -> tuple[Any, ...]:
-        name, *place = _opened(written)
+        name, *place = _decode_cursor(written)
         if name != listed or [type(part) for part in place] != list(types):
             raise ValueError(_WRONG)
         return tuple(place)
@@ -182,7 +182,7 @@ def either(first: ParameterKind, second: ParameterKind) -> ParameterKind:
     return ParameterKind(first.schema, read)
 
 
-def _opened(written: str) -> list[Any]:
+def _decode_cursor(written: str) -> list[Any]:
     if len(written) > _LONGEST or not written.isascii():
         raise ValueError(_WRONG)
     try:

@@ -37,7 +37,7 @@ _COMMAND: Final = (sys.executable, "-m", "muster.explain._child")
 @final
 @attrs.frozen
 class ChildAnswer:
-    """What a process has told of a copy.
+    """The answer of a process that worked on a copy of the state.
 
     Attributes:
         batch: The number of the batch after which the state was copied.
@@ -53,12 +53,12 @@ class ChildAnswer:
 async def run_in_child(
     service: Service, runs: OneAtATime, what: str, ask: tuple[str, str]
 ) -> ChildAnswer:
-    """Let a process tell something of an ask from a copy of the state.
+    """Run a query about an ask in another process, on a copy of the state.
 
     Args:
         service: The service.
         runs: Lets one process after the other go on.
-        what: What it is to tell; see :mod:`muster.explain._child`.
+        what: The query; see :mod:`muster.explain._child`.
         ask: The name of the application, and that of the ask.
 
     Raises:
@@ -77,7 +77,7 @@ async def run_in_child(
 
 
 async def _in_child(written: list[bytes]) -> list[dict[str, Any]]:
-    """Run the process, and end it when its time is over; return what it told until then."""
+    """Run the process, and end it when its time is over; return what it wrote until then."""
     lines: list[dict[str, Any]] = []
     async with trio.open_nursery() as nursery:
         process = await nursery.start(
@@ -106,7 +106,7 @@ async def _talk(process: trio.Process, written: list[bytes], lines: list[dict[st
             await process.stdin.send_all(part)
         await process.stdin.aclose()
     except trio.BrokenResourceError:
-        return  # It has ended early, which is told as if its time had been over.
+        return  # It has ended early, which counts as if its time had been over.
     rest = b""
     async for chunk in process.stdout:
         *whole, rest = (rest + chunk).split(b"\n")
@@ -117,12 +117,12 @@ async def _end(process: trio.Process) -> None:
     process.kill()
 
 
-def _one_of(what: str) -> OneAtATime:
+def _one_at_a_time(what: str) -> OneAtATime:
     busy = f"other {what} are under way; try again later"
     return OneAtATime(busy, round(LIMIT_S), most=inf, patience_s=LIMIT_S)
 
 
-_FORECASTS: Final = _one_of("forecasts")
+_FORECASTS: Final = _one_at_a_time("forecasts")
 
 
 @final
@@ -156,17 +156,17 @@ async def forecast_start(service: Service, app: str, ask: str) -> StartForecast:
     Raises:
         Problem: 503 if this, or other forecasts before it, take too long.
     """
-    told = await run_in_child(service, _FORECASTS, "forecast", (app, ask))
-    if not told.lines:
+    answer = await run_in_child(service, _FORECASTS, "forecast", (app, ask))
+    if not answer.lines:
         detail = f"the state is too large to be copied and run on within {LIMIT_S:.0f} s"
         raise Problem(503, detail)
-    line, *more = told.lines
+    line, *more = answer.lines
     forecast = None if line["forecast"] is None else Forecast(**line["forecast"])
     later = reason_of(more[0]["held_back_later"]) if more else None
-    return StartForecast(told.batch, told.at_us, forecast, later)
+    return StartForecast(answer.batch, answer.at_us, forecast, later)
 
 
-_SEARCHES: Final = _one_of("searches for remedies")
+_SEARCHES: Final = _one_at_a_time("searches for remedies")
 
 
 @final
@@ -203,16 +203,18 @@ async def search_remedies(service: Service, app: str, ask: str) -> RemedySearch:
     Raises:
         Problem: 503 if other searches take too long.
     """
-    told = await run_in_child(service, _SEARCHES, "remedies", (app, ask))
-    remedies = [_as_sent(line["remedy"]) for line in told.lines if "remedy" in line]
-    end = told.lines[-1] if told.lines and "trials" in told.lines[-1] else None
+    answer = await run_in_child(service, _SEARCHES, "remedies", (app, ask))
+    remedies = [_sendable(line["remedy"]) for line in answer.lines if "remedy" in line]
+    end = answer.lines[-1] if answer.lines and "trials" in answer.lines[-1] else None
     if end is None:
-        return RemedySearch(told.batch, told.at_us, remedies, None, exhausted=True)
-    return RemedySearch(told.batch, told.at_us, remedies, end["trials"], exhausted=end["exhausted"])
+        return RemedySearch(answer.batch, answer.at_us, remedies, None, exhausted=True)
+    return RemedySearch(
+        answer.batch, answer.at_us, remedies, end["trials"], exhausted=end["exhausted"]
+    )
 
 
 # OUTLOOK-33
-def _as_sent(remedy: dict[str, Any]) -> dict[str, Any]:
-    """Return a remedy with the events that may be sent: none that says that a machine is there."""
+def _sendable(remedy: dict[str, Any]) -> dict[str, Any]:
+    """Return a remedy with the events that can be sent; ``settle`` is not one of them."""
     events = remedy["events"] if remedy["applicable"] else ()
     return {**remedy, "events": [one for one in events if one["op"] != "settle"]}

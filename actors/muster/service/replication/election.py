@@ -47,7 +47,7 @@ _TABLE: Final = (
     " seconds INTEGER NOT NULL CHECK (typeof(seconds) = 'integer'))"
 )
 
-# The first one whose words begin the name of an error of SQLite counts.
+# The first one that begins the name of an error of SQLite counts.
 _KNOWN_ERRORS: Final = (
     ("SQLITE_FULL", "cannot be written: make room on its file system"),
     ("SQLITE_BUSY", "stays locked: end what has it open, such as a shell of sqlite3"),
@@ -78,7 +78,7 @@ class FileLease(Lease):
         path: The file, in a folder that is there; its file system has to keep locks among all
             machines that use it.
         holder: What this process calls itself there; no other has that name.
-        url: Where the others are told that this process is reached.
+        url: The address of this process for the others.
         times: Its times.
     """
 
@@ -131,7 +131,7 @@ class FileLease(Lease):
                     connection.execute("COMMIT")
                     return result
             except sqlite3.Error as error:
-                msg = f"{self} {_what_is_wrong(self._path, error)}"
+                msg = f"{self} {_explain_error(self._path, error)}"
                 raise LeaseError(msg) from error
 
         return await trio.to_thread.run_sync(
@@ -164,7 +164,7 @@ def _make(connection: sqlite3.Connection) -> None:
 
 
 def _row(connection: sqlite3.Connection) -> _Row | None:
-    """Return the row; None if nobody has written it yet."""
+    """Return the row; None if it was never written."""
     found = "SELECT writes, holder, url, term, seconds FROM lease"
     row: _Row | None = connection.execute(found).fetchone()
     if row is None:
@@ -173,7 +173,7 @@ def _row(connection: sqlite3.Connection) -> _Row | None:
     return row if row[0] else None
 
 
-def _what_is_wrong(path: Path, error: sqlite3.Error) -> str:
+def _explain_error(path: Path, error: sqlite3.Error) -> str:
     if os.path.isdir(path):
         return "is a folder: name a file"
     if not os.path.isdir(path.parent):
@@ -191,7 +191,7 @@ def lease_of(
     Args:
         text: ``file:PATH`` or ``kubernetes:NAMESPACE/NAME``.
         holder: What this process calls itself there; no other has that name.
-        url: Where the others are told that this process is reached.
+        url: The address of this process for the others.
         kubeconfig: How the API server is reached; None for what the environment says.
 
     Raises:
@@ -234,7 +234,7 @@ _CHANGE: Final = {"fields": {"what": "change"}}
 
 _AGAIN_S: Final = 0.2
 _PROMOTION_S: Final = 30.0
-"""How long a promotion waits for the lease: longer than one holds that nobody renews."""
+"""How long a promotion waits for the lease: longer than a lease holds that is not renewed."""
 
 
 @final
@@ -296,14 +296,13 @@ class Election:
     async def begin(self, follow: str | None) -> str | None:
         """Return the address of the server to follow; None when this one holds the lease.
 
-        A server that led last goes on, unless another one has led since. One that has nobody to
-        follow waits for the lease.
+        The server that led last goes on. One without a leader to follow waits for the lease.
 
         Args:
             follow: The address of the other server, if there is one.
 
         Raises:
-            OverError: If there is nobody to follow, and a higher term has begun.
+            OverError: If there is no leader to follow, and a higher term has begun.
         """
         term = await trio.to_thread.run_sync(self._own_term)
         self.note_term(term)
@@ -323,9 +322,11 @@ class Election:
         record = await self._lease.look() or LeaseRecord()
         if record.term > max(term, 1) or (record.term > term > 0):
             place = f" at {record.url}" if record.url else ""
-            told = f"{self._lease} has term {record.term}: another server leads{place}, or has led"
+            message = (
+                f"{self._lease} has term {record.term}: another server leads{place}, or has led"
+            )
             raise OverError(
-                f"{told}: start this one with --follow{f' {record.url}' if place else ''}"
+                f"{message}: start this one with --follow{f' {record.url}' if place else ''}"
             )
         self._leadership.waits_for = f"another server holds {self._lease}"
         await self._lease.acquire(lambda one: one.term <= max(term, 1))
@@ -339,7 +340,7 @@ class Election:
             return reader.meta.term
 
     def _led_last(self, record: LeaseRecord, term: int) -> bool:
-        """Return whether nobody has led since this server did."""
+        """Return whether no other server has led since this one did."""
         is_own = record.holder == self._lease.holder
         was_given = record.holder == "" and record.url == self._lease.url != ""
         return record.term <= term and (is_own or was_given)
@@ -362,28 +363,28 @@ class Election:
             LeaseLostError: When it is lost.
         """
 
-        def may(record: LeaseRecord) -> bool:
+        def may_lead(record: LeaseRecord) -> bool:
             is_right = record.term <= self._leadership.term and following.is_level
             if not is_right and not self._has_warned:
-                told = (
+                message = (
                     "nobody holds %s, and it is not known whether this server has all that was "
                     "decided: muster promote lets it lead"
                 )
-                _LOG.warning(told, self._lease, extra=_CHANGE)
+                _LOG.warning(message, self._lease, extra=_CHANGE)
                 self._has_warned = True
             return is_right or self._is_promoted
 
         while not self._lease.is_held:
             self._trying = trio.CancelScope()
             with self._trying:
-                await self._lease.acquire(may)
+                await self._lease.acquire(may_lead)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.hold)
             made = await following.promote(client)
             self.note_term(made.term)
 
     async def take(self, following: Following) -> Promotion:
-        """Let this server lead at once, as an administrator says: the old leader ends.
+        """Let this server lead at once, on request of an administrator: the old leader ends.
 
         Raises:
             FollowError: If the old leader keeps the lease.
@@ -398,8 +399,8 @@ class Election:
                     await following.leads.wait()
         if following.made is None:
             self._is_promoted = False
-            told = (
+            message = (
                 f"{self._lease} is held by {self._lease.seen.holder}, which does not give it back"
             )
-            raise FollowError(told)
+            raise FollowError(message)
         return following.made

@@ -1,8 +1,8 @@
 """The followers of a leader: what they are sent, what they have, and what is waited for.
 
-Batches are heard of when they are on disk. The latest are remembered as frames, so that nobody
-reads them from the store who is level; with ``--sync`` they are announced when a follower has them
-on disk, too.
+Batches come in when they are on disk. The latest are remembered as frames, so that a follower that
+is level does not read them from the store; with ``--sync`` they are announced when a follower has
+them on disk, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KNOWN: Final = 16
 T = TypeVar("T")
 
 _goes_on: Final = ContextVar("_goes_on", default=False)
-"""Whether a task waits for as long as calls are held back: it has nobody to answer."""
+"""Whether a task waits while calls are held back: it has no client to answer."""
 
 
 def wait_while_held() -> None:
@@ -84,17 +84,17 @@ class Follower:
 
 @final
 class Followers:
-    """Those who follow this server; hears of batches when they are on disk.
+    """The followers of this server; takes batches when they are on disk.
 
     Args:
-        sync: What to do if none acknowledges in time; None to wait for nobody.
+        sync: What to do if none acknowledges in time; None not to wait.
         timeout_s: How long to wait, in seconds.
 
     Attributes:
         last: The number of the last batch that is on disk.
         differences: How many followers have ended since they decided otherwise.
         is_held: Whether nothing is answered, since no follower has what was written.
-        is_alone: Whether nobody is waited for any more, until a follower is level again.
+        is_alone: Whether batches are announced without a follower, until one is level again.
         is_over: Whether the service ends, so that streams do.
         check_lead: Checks that the lease is held, if there is one; without it nothing is announced.
     """
@@ -136,14 +136,14 @@ class Followers:
         self._is_open = True
 
     # REPLICA-10
-    async def first(self, ends: trio.Event) -> None:
+    async def wait_for_first(self, ends: trio.Event) -> None:
         """With ``--sync strict``, wait until a follower has what is kept, or the service ends."""
         if self._sync != "strict":
             return
         async with trio.open_nursery() as nursery:
 
             async def reach() -> None:
-                await self._reached(self.last)
+                await self._wait_for_acknowledgement(self.last)
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(reach)
@@ -164,7 +164,7 @@ class Followers:
 
     # REPLICA-9
     async def written(self, group: BatchGroup, /) -> None:
-        """Hear of batches that were written; returns when they may be announced.
+        """Take batches that were written; return when they may be announced.
 
         Raises:
             MusterError: If the lease is lost: they must not be announced.
@@ -200,14 +200,14 @@ class Followers:
         """
         if not self._recent or not self._recent[0][0] <= after + 1 <= self.last:
             return None
-        for first, last, frame in reversed(self._recent):
-            if first == after + 1:
+        for wait_for_first, last, frame in reversed(self._recent):
+            if wait_for_first == after + 1:
                 return last, frame
-            if first <= after:
+            if wait_for_first <= after:
                 return None  # It is within a frame.
         return None
 
-    async def news(self, after: int) -> None:
+    async def wait_for_batches(self, after: int) -> None:
         """Wait until there are batches after one, or the service ends."""
         while self.last <= after and not self.is_over:
             await self._news.wait()
@@ -219,24 +219,24 @@ class Followers:
         if self.is_alone:
             return
         with trio.move_on_after(self._timeout_s) as waiting:
-            await self._reached(number)
+            await self._wait_for_acknowledgement(number)
         if not waiting.cancelled_caught:
             return
-        told = f"no follower has acknowledged batch {number} within {self._timeout_s:g} s"
+        message = f"no follower has acknowledged batch {number} within {self._timeout_s:g} s"
         if self._sync == "available":
             self.is_alone = True
-            _LOG.warning("%s: this server goes on alone", told, extra=_CHANGE)
+            _LOG.warning("%s: this server goes on alone", message, extra=_CHANGE)
             return
-        _LOG.error("%s: calls are held back until one does", told, extra=_CHANGE)
+        _LOG.error("%s: calls are held back until one does", message, extra=_CHANGE)
         self.is_held = True
         self._held.set()
         try:
-            await self._reached(number)
+            await self._wait_for_acknowledgement(number)
         finally:
             self.is_held, self._held = False, trio.Event()
         _LOG.warning("a follower has batch %d: calls are answered again", number, extra=_CHANGE)
 
-    async def _reached(self, number: int) -> None:
+    async def _wait_for_acknowledgement(self, number: int) -> None:
         while self._most < number:
             await self._acknowledged.wait()
 
@@ -244,8 +244,8 @@ class Followers:
     async def unless_held(self, call: Callable[[], Awaitable[T]]) -> T:
         """Return the result of a call of a client; with ``--sync strict`` it may be held back.
 
-        The call goes on then, and nobody gets its answer: whether a follower has it is not known.
-        A call within a call is held back with that one.
+        The call goes on then, without an answer to the client: whether a follower has it is
+        unknown. A call within a call is held back with that one.
 
         Raises:
             Problem: 503 if it is held back.
@@ -302,12 +302,12 @@ class Followers:
                 _LOG.warning("follower %s is away", name, extra=_CHANGE)
 
     def _forget(self) -> None:
-        away = [one.name for one in self._known.values() if not one.connections]
-        for name in away[: max(0, len(self._known) - _KNOWN)]:
+        disconnected = [one.name for one in self._known.values() if not one.connections]
+        for name in disconnected[: max(0, len(self._known) - _KNOWN)]:
             del self._known[name]
 
     def acknowledge(self, name: str, batch: int) -> None:
-        """Hear that a follower has all batches up to one on disk."""
+        """Note that a follower has all batches up to one on disk."""
         follower = self._known.get(name)
         if follower is not None and batch <= self.last:
             self._note(follower, batch)
@@ -318,21 +318,23 @@ class Followers:
             follower.level_at = trio.current_time()
             if self.is_alone:
                 self.is_alone = False
-                told = "follower %s is level: batches are announced when it has them"
-                _LOG.info(told, follower.name, extra=_CHANGE)
+                message = "follower %s is level: batches are announced when it has them"
+                _LOG.info(message, follower.name, extra=_CHANGE)
         self._acknowledged.set()
         self._acknowledged = trio.Event()
 
     # REPLICA-6
-    def differ(self, name: str, told: str) -> None:
-        """Hear that a follower has ended, since it decided otherwise."""
+    def note_difference(self, name: str, difference: str) -> None:
+        """Note that a follower has ended, since it decided otherwise."""
         self.differences += 1
         follower = self._known.get(name)
         if follower is not None:
-            follower.difference = told
-        _LOG.error("follower %s decides otherwise, and has ended: %s", name, told, extra=_CHANGE)
+            follower.difference = difference
+        _LOG.error(
+            "follower %s decides otherwise, and has ended: %s", name, difference, extra=_CHANGE
+        )
 
-    # What is told of them
+    # Status
 
     # REPLICA-10
     @property
@@ -352,7 +354,7 @@ class Followers:
 
     @property
     def troubles(self) -> Mapping[str, bool]:
-        """What has become of ``--sync``."""
+        """The state of ``--sync``."""
         return {"alone": self.is_alone, "held": self.is_held}
 
     def lag(self, follower: Follower) -> tuple[int, float]:
@@ -361,7 +363,7 @@ class Followers:
         return batches, trio.current_time() - follower.level_at if batches else 0.0
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return what the list of followers says of each."""
+        """Return the items of the list of followers."""
         found: list[dict[str, Any]] = []
         for one in self._known.values():
             batches, seconds = self.lag(one)
@@ -379,14 +381,14 @@ class Followers:
         return found
 
     def health(self) -> Mapping[str, object]:
-        """Return what ``/healthz`` tells of them."""
-        told: dict[str, object] = {
+        """Return their part of ``/healthz``."""
+        report: dict[str, object] = {
             "followers": sum(one.connections > 0 for one in self._known.values()),
             "differences": self.differences,
         }
         if self._sync is not None:
-            told |= {"sync": self._sync, **self.troubles}
+            report |= {"sync": self._sync, **self.troubles}
         different = next((one for one in self._known.values() if one.difference), None)
         if different is not None:
-            told["difference"] = f"{different.name}: {different.difference}"
-        return told
+            report["difference"] = f"{different.name}: {different.difference}"
+        return report

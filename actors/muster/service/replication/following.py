@@ -24,7 +24,7 @@ from muster._runtime.calls import Follow, Lead
 from muster._version import __version__
 from muster.service.payloads import as_json
 from muster.service.replication.followers import Followers
-from muster.service.replication.leadership import TERM, Behind, Leadership
+from muster.service.replication.leadership import TERM, FollowerLag, Leadership
 from muster.store import StateReader
 from muster.store._copies import BatchGroup, CopyWriter, FrameReader, set_aside
 from muster.store._file import NAME
@@ -41,13 +41,13 @@ _LOG: Final = logging.getLogger("muster.service")
 _CHANGE: Final = {"fields": {"what": "change"}}
 
 BEAT_S: Final = 1.0
-"""How often a leader says that it is there, in seconds."""
+"""How often a leader sends a beat, in seconds."""
 
 _SILENCE_S: Final = 10.0
 _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 5.0
 _TELL_S: Final = 2.0
-"""How long the old leader may take to hear that it is over, in seconds."""
+"""How long the request to the old leader that it is over may take, in seconds."""
 
 _GROUPS: Final = 64
 """How many groups of batches wait at most; the leader waits with the next ones."""
@@ -81,7 +81,7 @@ class _Acknowledgements:
 
     Args:
         name: What this server calls itself.
-        followers: Hears of what is on disk.
+        followers: Knows what is on disk.
         sent: The batch that the leader knows of.
 
     Attributes:
@@ -101,7 +101,7 @@ class _Acknowledgements:
     async def __anext__(self) -> bytes:
         """Wait until more is on disk, and return its line."""
         with trio.move_on_at(self._end):
-            await self._followers.news(self.sent)
+            await self._followers.wait_for_batches(self.sent)
         if self._followers.last <= self.sent:
             raise StopAsyncIteration
         self.sent = self._followers.last
@@ -111,7 +111,7 @@ class _Acknowledgements:
 @final
 @attrs.frozen
 class LeaderAddress:
-    """Where the leader is, and how it is asked.
+    """The address of the leader, and the token for it.
 
     Attributes:
         url: ``http://HOST:PORT``, ``https://HOST:PORT`` or ``unix:PATH``.
@@ -126,7 +126,7 @@ class LeaderAddress:
         """Open connections to it for the time of a block.
 
         Args:
-            term: The highest term that this server has heard of; 0 for none.
+            term: The highest term that this server knows; 0 for none.
 
         Raises:
             OSError: If the file of the token cannot be read.
@@ -161,8 +161,8 @@ class Promotion:
     Attributes:
         term: The term that began.
         batch: The last batch of the old leader that is here.
-        leader_batch: The last batch of the old leader that this server has heard of.
-        seconds: How long ago the old leader was heard of last, in seconds.
+        leader_batch: The last batch of the old leader that this server knows.
+        seconds: How long ago the last beat of the old leader was, in seconds.
     """
 
     term: int
@@ -220,27 +220,27 @@ class Following:
         self.made: Promotion | None = None
         self._was_level = False
 
-    # What is told
+    # Status
 
-    def behind(self) -> Behind:
+    def behind(self) -> FollowerLag:
         """Return how far this server is behind."""
         batches = max(0, self._leader_last - self._last.batch)
         since = self._level_at if batches else self._heard_at
-        return Behind(batches, trio.current_time() - since)
+        return FollowerLag(batches, trio.current_time() - since)
 
     def health(self) -> Mapping[str, object]:
-        """Return what ``/healthz`` tells of it."""
+        """Return its part of ``/healthz``."""
         behind = self.behind()
-        told: dict[str, object] = {
+        report: dict[str, object] = {
             "connected": self._is_connected,
             "batches_behind": behind.batches,
             "seconds_behind": round(behind.seconds, 3),
         }
-        return told if self._is_connected else {**told, "detail": self._problem}
+        return report if self._is_connected else {**report, "detail": self._problem}
 
     @property
     def is_level(self) -> bool:
-        """Whether it has all that it has heard of, and has followed the leader at all."""
+        """Whether it has all batches that it knows of, and has followed the leader at all."""
         return self._was_level and self._leader_last <= self._last.batch
 
     @property
@@ -267,7 +267,7 @@ class Following:
             term = await trio.to_thread.run_sync(self._read_own)
             try:
                 async with self._address.open(term) as client:
-                    about = await _asked(client, "")
+                    about = await _get_json(client, "")
                     self._check(about)
                     is_other = not self._last.digest or not await self._is_known(client)
                     if is_other:
@@ -277,8 +277,8 @@ class Following:
                 if isinstance(error, httpx.HTTPStatusError) and (
                     error.response.status_code in _REFUSED
                 ):
-                    told = f"{self._address.url} does not let this server follow it: {error}"
-                    raise FollowError(told) from error
+                    message = f"{self._address.url} does not let this server follow it: {error}"
+                    raise FollowError(message) from error
                 self._note_cut(error)
                 if self._last.digest and not is_other:
                     return
@@ -286,7 +286,7 @@ class Following:
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
     def _read_own(self) -> int:
-        """Look where the own store ends, if there is one; return its term."""
+        """Read where the own store ends, if there is one; return its term."""
         self._last = Anchor(0, 0, 0, b"")
         if not (self._state / NAME).exists():
             return 0
@@ -302,12 +302,14 @@ class Following:
         self._check_format(about)
         own = self._leadership.term
         if about["term"] < own:
-            told = f"{self._address.url} leads with term {about['term']}, and term {own} has begun"
-            raise FollowError(f"{told} here: that server is over")
-        mine = (self._origin_us, self._partition) if self._last.digest else None
-        if mine is not None and mine != (about["origin_us"], about["partition"]):
-            told = f"{self._state} has the history of another scheduler than {self._address.url}"
-            raise FollowError(f"{told}: name another directory, or a new one")
+            message = (
+                f"{self._address.url} leads with term {about['term']}, and term {own} has begun"
+            )
+            raise FollowError(f"{message} here: that server is over")
+        own_history = (self._origin_us, self._partition) if self._last.digest else None
+        if own_history is not None and own_history != (about["origin_us"], about["partition"]):
+            message = f"{self._state} has the history of another scheduler than {self._address.url}"
+            raise FollowError(f"{message}: name another directory, or a new one")
 
     def _check_format(self, about: Mapping[str, Any]) -> None:
         if about["format"] > FORMAT:
@@ -341,9 +343,9 @@ class Following:
                 async for some in response.aiter_raw():
                     for frame in frames.feed(some):
                         if frame[0] == "end":
-                            aside = await trio.to_thread.run_sync(set_aside, self._state)
-                            if aside is not None:
-                                _LOG.warning("the store that was here is %s now", aside)
+                            backup = await trio.to_thread.run_sync(set_aside, self._state)
+                            if backup is not None:
+                                _LOG.warning("the store that was here is %s now", backup)
                         await trio.to_thread.run_sync(copy.take, frame)
         finally:
             with trio.CancelScope(shield=True):
@@ -352,8 +354,8 @@ class Following:
             msg = "the copy of the leader's store ended too early"
             raise CodecError(msg)
         await trio.to_thread.run_sync(self._read_own)
-        told = "%s is a copy of the store of %s, up to batch %d"
-        _LOG.info(told, self._state, self._address.url, self._last.batch, extra=_CHANGE)
+        message = "%s is a copy of the store of %s, up to batch %d"
+        _LOG.info(message, self._state, self._address.url, self._last.batch, extra=_CHANGE)
 
     # Following
 
@@ -391,10 +393,10 @@ class Following:
             self._note_cut(_cut_in(error))
 
     def _note_cut(self, error: Exception) -> None:
-        told = f"{self._address.url}: {_words_of(error)}"
-        if self._is_connected or told != self._problem:
-            _LOG.warning("the leader is not followed: %s", told, extra=_CHANGE)
-        self._is_connected, self._problem = False, told
+        problem = f"{self._address.url}: {_words_of(error)}"
+        if self._is_connected or problem != self._problem:
+            _LOG.warning("the leader is not followed: %s", problem, extra=_CHANGE)
+        self._is_connected, self._problem = False, problem
 
     async def _follow(self, client: Client) -> None:
         """Follow the leader while the connection holds."""
@@ -407,7 +409,7 @@ class Following:
         }
         async with self._address.open(self._leadership.term) as leader:
             # Another version may have been started there since it was asked last.
-            about = await _asked(leader, "")
+            about = await _get_json(leader, "")
             self._check_format(about)
             self._version = str(about["version"])
             async with leader.stream("GET", f"{_PATH}/batches", params=place) as response:
@@ -445,7 +447,7 @@ class Following:
             for frame in frames.feed(some):
                 self._heard_at = trio.current_time()
                 if frame[0] == "beat":
-                    await self._hear(client, term=frame[1], last=frame[2])
+                    await self._note_beat(client, term=frame[1], last=frame[2])
                 else:
                     group = BatchGroup.of(frame)
                     self._leader_last = max(self._leader_last, group.rows[-1].number)
@@ -455,8 +457,8 @@ class Following:
         if self._leader_last <= self._last.batch:
             self._level_at, self._was_level = at, True
 
-    async def _hear(self, client: Client, *, term: int, last: int) -> None:
-        """Hear that the leader is there."""
+    async def _note_beat(self, client: Client, *, term: int, last: int) -> None:
+        """Note a beat of the leader."""
         if term > self._leadership.term:
             await client.call(Follow((), (), term, self._version))
             self._leadership.term = term
@@ -480,19 +482,19 @@ class Following:
                     groups.append(receive.receive_nowait())
             size = sum(len(row.events) for group in groups for row in group.rows)
             if size <= _SMALL_BYTES:  # A thread would take longer than that.
-                batches, requests = self._kept(groups)
+                batches, requests = self._kept_batches(groups)
             else:
-                batches, requests = await trio.to_thread.run_sync(self._kept, groups)
+                batches, requests = await trio.to_thread.run_sync(self._kept_batches, groups)
             try:
                 await client.call(Follow(batches, requests, self._leadership.term, self._version))
             except StoreError as error:
                 with suppress(httpx.HTTPError), trio.CancelScope(shield=True):
-                    told = {
+                    fields = {
                         "follower": self.name,
                         "batch": self._last.batch,
                         "difference": str(error),
                     }
-                    await leader.post(f"{_PATH}/acknowledged", json=told, timeout=_TELL_S)
+                    await leader.post(f"{_PATH}/acknowledged", json=fields, timeout=_TELL_S)
                 raise
             last = batches[-1]
             self._last = Anchor(last.number, last.at_us, last.last_seq, last.digest)
@@ -500,16 +502,20 @@ class Following:
 
     # REPLICA-10
     async def _acknowledge(self, leader: httpx.AsyncClient) -> None:
-        """Tell the leader what is on disk, as soon as it is."""
+        """Acknowledge to the leader what is on disk, as soon as it is."""
         followers = self._leadership.followers
         sent = self._last.batch
         while not followers.is_over:
-            await followers.news(sent)
-            told = _Acknowledgements(self.name, followers, sent)
-            _check_status(await leader.post(f"{_PATH}/acknowledged", content=told, headers=_LINES))
-            sent = told.sent
+            await followers.wait_for_batches(sent)
+            acknowledgements = _Acknowledgements(self.name, followers, sent)
+            _check_status(
+                await leader.post(f"{_PATH}/acknowledged", content=acknowledgements, headers=_LINES)
+            )
+            sent = acknowledgements.sent
 
-    def _kept(self, groups: Sequence[BatchGroup]) -> tuple[list[KeptBatch], list[RequestRow]]:
+    def _kept_batches(
+        self, groups: Sequence[BatchGroup]
+    ) -> tuple[list[KeptBatch], list[RequestRow]]:
         last, path = self._last, self._state / NAME
         batches: list[KeptBatch] = []
         for group in groups:
@@ -530,8 +536,8 @@ class Following:
         """
         async with self._promoting:
             if self.leads.is_set():
-                told = f"this server leads already, with term {self._leadership.term}"
-                raise FollowError(told)
+                message = f"this server leads already, with term {self._leadership.term}"
+                raise FollowError(message)
             self._scope.cancel()
             await self._stopped.wait()
             term = self._leadership.term + 1
@@ -556,8 +562,8 @@ class Following:
         """
         with suppress(httpx.HTTPError, OSError), trio.move_on_after(_TELL_S):
             async with self._address.open() as client:
-                told = {"term": term, "url": self._leadership.url}
-                await client.post(f"{_PATH}/over", json=told)
+                fields = {"term": term, "url": self._leadership.url}
+                await client.post(f"{_PATH}/over", json=fields)
 
 
 def name_of(state: Path) -> str:
@@ -565,7 +571,7 @@ def name_of(state: Path) -> str:
     return f"{socket.gethostname()}:{state.absolute()}"
 
 
-async def _asked(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+async def _get_json(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
     response = await client.get(f"{_PATH}{path}")
     _check_status(response)
     found: dict[str, Any] = response.json()
@@ -584,12 +590,12 @@ def _check_status(response: httpx.Response) -> None:
         detail = response.json().get("detail") or response.text[:200]
     except ValueError:
         detail = response.text[:200]
-    told = f"{response.status_code} {detail}"
-    raise httpx.HTTPStatusError(told, request=response.request, response=response)
+    message = f"{response.status_code} {detail}"
+    raise httpx.HTTPStatusError(message, request=response.request, response=response)
 
 
 def _words_of(error: BaseException) -> str:
-    """Return what an error says; one without words has them from what it was raised for."""
+    """Return the message of an error; one without a message has that of its cause."""
     below = error.__cause__ or error.__context__
     return str(error) or (type(error).__name__ if below is None else _words_of(below))
 

@@ -1,6 +1,6 @@
-"""Which server leads: the term of this one, whom it follows, and how it hears that it is over.
+"""Which server leads: the term of this one, its leader, and how it learns that it is over.
 
-A term is a number that each promotion raises. Whoever hears of a higher one leads no more.
+A term is a number that each promotion raises. A server that learns of a higher one leads no more.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _LOG: Final = logging.getLogger("muster.service")
 _CHANGE: Final = {"fields": {"what": "change"}}
 
 TERM: Final = "Muster-Term"
-"""The header with the term of a server, or the highest one that a client has heard of."""
+"""The header with the term of a server, or the highest one that a client knows."""
 
 _REDIRECTED: Final = "http"
 
 _OWN_PATHS: Final = ("/api/v1/replica", "/login", "/logout", "/config/check", "/events/try")
-"""What a follower answers itself though the method is that of a write."""
+"""The paths that a follower answers itself though the method is that of a write."""
 
 _OUTPUT: Final = re.compile("/api/v1/asks/.*/logs")
-"""The output of commands, which only who runs them has."""
+"""The output of commands, which only the server that runs them has."""
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -75,12 +75,12 @@ def forget_over(state: Path) -> None:
 
 @final
 @attrs.frozen
-class Behind:
+class FollowerLag:
     """How far a follower is behind.
 
     Attributes:
         batches: How many batches it lacks.
-        seconds: Since when it lacks one, or its leader was not heard of.
+        seconds: For how long it has lacked one, or had no beat of its leader.
     """
 
     batches: int
@@ -100,12 +100,12 @@ class Progress(Protocol):
         """Why the leader is not followed at present."""
         ...
 
-    def behind(self) -> Behind:
+    def behind(self) -> FollowerLag:
         """Return how far it is behind."""
         ...
 
     def health(self) -> Mapping[str, object]:
-        """Return what ``/healthz`` tells of it."""
+        """Return its part of ``/healthz``."""
         ...
 
 
@@ -146,7 +146,7 @@ class Leadership:
         return "leader" if self._follows is None else "follower"
 
     def follow(self, leader: str | None) -> None:
-        """Note whom this server follows; None if it leads."""
+        """Note the leader that this server follows; None if it leads."""
         self._follows = leader
 
     def lead(self, term: int) -> None:
@@ -154,13 +154,13 @@ class Leadership:
         self.term, self._follows, self.following = term, None, None
 
     # REPLICA-14
-    def hear(self, term: int, url: str, whom: str) -> bool:
-        """Hear of a term; a leader whose term is lower is over.
+    def observe_term(self, term: int, url: str, whom: str) -> bool:
+        """Take note of a term; a leader whose term is lower is over.
 
         Args:
             term: The term.
-            url: Where who leads with it is reached; empty if that is not known.
-            whom: Who has told it, in words.
+            url: The address of its leader; empty if unknown.
+            whom: The source of the term, in words.
 
         Returns:
             Whether this server is over.
@@ -177,19 +177,24 @@ class Leadership:
         return True
 
     # REPLICA-14
-    def check(self, heard: str | None, who: Principal) -> None:
-        """Hear of the term that a client knows of, if it may change something here.
+    def check(self, header: str | None, who: Principal) -> None:
+        """Take note of the term that a client knows, if its role may change something here.
 
         Args:
-            heard: The header ``Muster-Term``, or None.
+            header: The header ``Muster-Term``, or None.
             who: Who sends it.
 
         Raises:
             Problem: 503 if this server is over.
         """
-        if heard is None or who.role < Role.REPLICA or not heard.isascii() or not heard.isdigit():
+        if (
+            header is None
+            or who.role < Role.REPLICA
+            or not header.isascii()
+            or not header.isdigit()
+        ):
             return
-        if self.hear(int(heard), "", f"client {who.name!r}") or self.over.is_set():
+        if self.observe_term(int(header), "", f"client {who.name!r}") or self.over.is_set():
             raise Problem(503, self._reason)
 
     async def end(self, state: Path | None) -> None:
@@ -226,11 +231,11 @@ class Leadership:
         return f"{self._follows.rstrip('/')}{path}{f'?{query}' if query else ''}"
 
     def health(self) -> Mapping[str, object]:
-        """Return what ``/healthz`` tells."""
-        told: dict[str, object] = {"role": self.role, "term": self.term}
+        """Return its part of ``/healthz``."""
+        report: dict[str, object] = {"role": self.role, "term": self.term}
         if self.following is not None:
-            return {**told, "leader": self._follows, **self.following.health()}
-        return {**told, **self.followers.health()}
+            return {**report, "leader": self._follows, **self.following.health()}
+        return {**report, **self.followers.health()}
 
 
 @final

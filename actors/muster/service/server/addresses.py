@@ -1,6 +1,6 @@
 """Addresses: where the service listens, and under which names it answers.
 
-A browser sends the name that it was told in the header ``Host``. A web site can make its name
+A browser sends the name from the address in the header ``Host``. A web site can make its name
 stand for 127.0.0.1, and would then read what it wants, if any name were answered. The header
 ``Origin`` says which site sends a request; a site may not send one here, even without reading.
 """
@@ -182,7 +182,7 @@ def _bind(address: Address, *, protected: bool) -> list[BoundSocket]:
     if failure is not None and (not bound or failure.errno != errno.EADDRNOTAVAIL):
         for one in bound:
             one.close()
-        raise _cannot(address, failure)
+        raise _listen_error(address, failure)
     return bound
 
 
@@ -190,20 +190,20 @@ def _bind(address: Address, *, protected: bool) -> list[BoundSocket]:
 def _bind_unix(address: Address, path: Path, mode: int) -> BoundSocket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _make_way(address, path)
+        _remove_stale_socket(address, path)
         with _umask(~mode & 0o777):
             made.bind(str(path))
         made.listen(_BACKLOG)
         return BoundSocket(made, address, path.stat().st_ino)
     except OSError as error:
         made.close()
-        raise _cannot(address, error) from None
+        raise _listen_error(address, error) from None
     except BaseException:
         made.close()
         raise
 
 
-def _make_way(address: Address, path: Path) -> None:
+def _remove_stale_socket(address: Address, path: Path) -> None:
     """Remove the socket of a process that has ended.
 
     Raises:
@@ -230,7 +230,7 @@ def _make_way(address: Address, path: Path) -> None:
             path.unlink()
             return
         except TimeoutError:
-            pass  # Its backlog is full, so somebody listens.
+            pass  # Its backlog is full, so a process listens.
     msg = f"listen: {address.written}: another process listens there"
     raise ListenError(msg)
 
@@ -244,7 +244,7 @@ def _umask(mask: int) -> Generator[None]:
         os.umask(before)
 
 
-def _cannot(address: Address, error: OSError) -> ListenError:
+def _listen_error(address: Address, error: OSError) -> ListenError:
     if error.errno == errno.EADDRINUSE:
         return ListenError(f"listen: {address.written}: another process listens there")
     return ListenError(f"listen: {address.written}: {error.strerror or error}")
@@ -287,8 +287,8 @@ class Hosts:
         written = hosts[0].decode("latin-1")
         host = host_of(written)
         if host is None or not self._is_ours(host[0], server[0]):
-            told = f"Host: {written[:_MAX_SHOWN]!r}: the service does not have this name"
-            return Problem(421, f"{told}; its owner may name it with --host")
+            message = f"Host: {written[:_MAX_SHOWN]!r}: the service does not have this name"
+            return Problem(421, f"{message}; its owner may name it with --host")
         return None
 
     # ACCESS-9
@@ -300,8 +300,8 @@ class Hosts:
         written = origins[0].decode("latin-1")
         if len(origins) == 1 and self._is_same(written, scope):
             return None
-        told = f"Origin: {written[:_MAX_SHOWN]!r}: other web sites may not send requests here"
-        return Problem(403, told)
+        message = f"Origin: {written[:_MAX_SHOWN]!r}: other web sites may not send requests here"
+        return Problem(403, message)
 
     def _is_same(self, origin: str, scope: MutableMapping[str, Any]) -> bool:
         found = _ORIGIN.fullmatch(origin)
@@ -312,8 +312,11 @@ class Hosts:
             return True
         usual = _PORTS[found[1].lower()]
         hosts = [value for name, value in scope["headers"] if name == b"host"]
-        here = host_of(hosts[0].decode("latin-1")) if hosts else None
-        return here is not None and (sender[0], sender[1] or usual) == (here[0], here[1] or usual)
+        own_host = host_of(hosts[0].decode("latin-1")) if hosts else None
+        return own_host is not None and (sender[0], sender[1] or usual) == (
+            own_host[0],
+            own_host[1] or usual,
+        )
 
     def _is_ours(self, host: str, local: str) -> bool:
         """Return whether the service has a name.

@@ -2,7 +2,7 @@
 
 Only HTTP/1.1 is spoken, also over TLS, so that every limit holds for every request: no upgrade to
 HTTP/2 or to a web socket leads around them. One task reads a request, answers it, and reads the
-next one; what answers asks for the body when it wants it.
+next one; the handler asks for the body when it wants it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SPARE_HEAD_S: Final = 2.0
 
 Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
-_TOLD: Final = {
+_REFUSALS: Final = {
     400: "the request is no HTTP/1.1",
     403: "there are no web sockets here",
     408: "the head of the request did not arrive in time",
@@ -84,7 +84,7 @@ class Connection:
         app: Answers requests.
         usage: The limits.
         is_ending: Returns whether the service ends.
-        spare: Whether it is one beyond the limit, which only health is told.
+        spare: Whether it is one beyond the limit, on which only health is answered.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Connection:
         self._spare = spare
         #: What has come, and was not taken.
         self._buffer = bytearray()
-        #: Ends the wait for a request in time, and an answer when somebody cuts it.
+        #: Ends the wait for a request in time, and an answer when it is cut off.
         self._waiting = trio.CancelScope()
         self._request: IncomingRequest
         self._answer: Answer
@@ -144,10 +144,10 @@ class Connection:
                 if not self._can_go_on():
                     break
         if not self._is_idle:
-            await self._throw_rest_away()
+            await self._discard_rest()
             await self._finish()
         elif self._waiting.cancel_called:
-            await self._time_is_up()
+            await self._end_for_lateness()
             await self._end_sending()
         else:
             await self._finish()
@@ -250,16 +250,16 @@ class Connection:
         if self._has_body:
             with suppress(*_GONE):
                 await self._until_left()
-            return _LEFT
+            return _DISCONNECT
         try:
             piece = self._request.take() or await self._next_piece()
         except h11.RemoteProtocolError as error:
             self._has_body = True
             if not self._answer.has_begun:
                 await self._refuse(error.error_status_hint)
-            return _LEFT
+            return _DISCONNECT
         except _GONE:
-            return _LEFT
+            return _DISCONNECT
         self._body_bytes += len(piece)
         if self._body_bytes > self._limits.body_bytes:
             raise too_long(self._limits)
@@ -311,15 +311,15 @@ class Connection:
             await self._write(data, at_once=is_last)
 
     async def _refuse(self, status: int) -> None:
-        """Answer what is no request; nothing follows."""
+        """Refuse data that is no request; nothing follows."""
         if status == 431:
             self._usage.refusals.count("head_bytes")
         elif status == 408:
             self._usage.refusals.count("head_s")
-        told = _TOLD.get(status, "refused")
+        words = _REFUSALS.get(status, "refused")
         fields = {"what": "request", "status": status, "address": self.address}
-        _LOG.info("- - %d %s %s", status, told, self.address, extra={"fields": fields})
-        problem = Problem(status, _TOLD.get(status, "the request is refused"))
+        _LOG.info("- - %d %s %s", status, words, self.address, extra={"fields": fields})
+        problem = Problem(status, _REFUSALS.get(status, "the request is refused"))
         body = as_json(problem.as_map())
         head = [
             (b"content-type", PROBLEM_JSON.encode()),
@@ -330,8 +330,8 @@ class Connection:
         await self._write(head_of(status, head) + body)
         self._is_silent = True
 
-    async def _time_is_up(self) -> None:
-        """Take leave of a client that has sent no whole request in time."""
+    async def _end_for_lateness(self) -> None:
+        """End with a client that has sent no whole request in time."""
         if self._is_ending():
             return
         if self._head_began:
@@ -389,7 +389,7 @@ class Connection:
 
     # The end
 
-    async def _throw_rest_away(self) -> None:
+    async def _discard_rest(self) -> None:
         """Throw away what still comes of a body for a while, so that its sender reads the answer."""
         request, thrown = self._request, 0
         with trio.move_on_after(_REST_S), suppress(h11.RemoteProtocolError, *_GONE):
@@ -420,7 +420,7 @@ class Connection:
                 await self._stream.send_eof()
 
 
-_LEFT: Final[Message] = {"type": "http.disconnect"}
+_DISCONNECT: Final[Message] = {"type": "http.disconnect"}
 
 
 def _place(name: object) -> tuple[str, int] | None:

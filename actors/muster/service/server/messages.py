@@ -88,7 +88,7 @@ class IncomingRequest:
         return piece if piece or self.is_whole else None
 
     def feed(self, data: bytes) -> None:
-        """Take what has come; nothing stands for the end of what the client sends.
+        """Take what has come; empty data is the end of what the client sends.
 
         Raises:
             h11.RemoteProtocolError: If it is no body, or ends before its end.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("muster.service")
 
 REPLICA_PATH: Final = "/api/v1/replica"
-"""Where followers ask; they are answered before anybody else is."""
+"""The paths for followers, which are answered before all others."""
 
 _ANSWERED_ALWAYS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
@@ -135,8 +135,8 @@ class RequestGate:
             return problem
         limits = self.usage.limits
         if _head_bytes(scope) > limits.head_bytes:
-            told = f"the head of the request has more than {limits.head_bytes} bytes"
-            return too_much("head_bytes", limits.head_bytes, 431, told)
+            message = f"the head of the request has more than {limits.head_bytes} bytes"
+            return too_much("head_bytes", limits.head_bytes, 431, message)
         length = _length(scope)
         if length is not None and length > limits.body_bytes:
             return too_long(limits)
@@ -153,19 +153,19 @@ class RequestGate:
         place = leadership.place(
             scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
         )
-        told = f"this server follows {leadership.leader}, which decides"
+        message = f"this server follows {leadership.leader}, which decides"
         if place is None:
-            return Problem(503, f"{told}: ask that one", headers={"Retry-After": "1"})
-        return Problem(307, told, headers={"Location": place})
+            return Problem(503, f"{message}: ask that one", headers={"Retry-After": "1"})
+        return Problem(307, message, headers={"Location": place})
 
     # ACCESS-18
     def _not_now(self, scope: Scope) -> Problem:
         if self._health.is_ready:
-            told = f"there are {self.usage.connections.in_use} connections already"
+            message = f"there are {self.usage.connections.in_use} connections already"
         else:
-            told = self._health.trouble() or self._health.awaited()
+            message = self._health.trouble() or self._health.awaited()
         return Problem(
-            503, f"{told}: come again later", headers={"Retry-After": str(RETRY_AFTER_S)}
+            503, f"{message}: come again later", headers={"Retry-After": str(RETRY_AFTER_S)}
         )
 
 
@@ -173,8 +173,8 @@ class RequestGate:
 class _Exchange:
     """A request and its answer."""
 
-    def __init__(self, door: RequestGate, scope: Scope, receive: Receive, send: Send) -> None:
-        self._door = door
+    def __init__(self, gate: RequestGate, scope: Scope, receive: Receive, send: Send) -> None:
+        self._gate = gate
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -187,10 +187,10 @@ class _Exchange:
         """Answer the request, and log it."""
         scope = self._scope
         try:
-            app: ASGIApp = self._door.early(scope) or self._door.app
+            app: ASGIApp = self._gate.early(scope) or self._gate.app
             await app(scope, self._receive, self.send)
         except Problem as refused:
-            self._door.usage.refusals.note(refused)
+            self._gate.usage.refusals.note(refused)
             await self._refuse(refused)
         except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
             _LOG.exception("%s %s: a bug", scope["method"], _path(scope))
@@ -201,7 +201,7 @@ class _Exchange:
     async def _refuse(self, problem: Problem) -> None:
         """Answer a request with a problem, unless an answer has begun."""
         if self._status is None:
-            await self._door.refuses(self._scope, problem)(self._scope, self._receive, self.send)
+            await self._gate.refuses(self._scope, problem)(self._scope, self._receive, self.send)
 
     @property
     def is_being_sent(self) -> bool:
@@ -211,7 +211,7 @@ class _Exchange:
     def has_lost(self, access: Access) -> bool:
         """Return whether its sender has no token any more."""
         who: Principal | None = self._scope.get(WHO)
-        return who is not None and not access.still(who)
+        return who is not None and not access.is_valid(who)
 
     def cut(self) -> None:
         """End the answer where it is."""
@@ -222,11 +222,11 @@ class _Exchange:
         if message["type"] == "http.response.start":
             status: int = message["status"]
             self._status = status
-            self._door.usage.requests.note(self._scope, status, perf_counter() - self._began)
+            self._gate.usage.requests.note(self._scope, status, perf_counter() - self._began)
             headers = [*message["headers"]]
             names = {name for name, _ in headers}
             headers += [field for field in _ALWAYS if field[0] not in names]
-            headers += self._door.leadership.headers()
+            headers += self._gate.leadership.headers()
             message = {**message, "headers": headers}
         else:
             self._sent_bytes += len(message.get("body", b""))

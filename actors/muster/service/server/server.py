@@ -63,15 +63,17 @@ class Certificate:
             CertificateError: If they cannot be used; then those before stay.
         """
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.cert, self.key, _no_word)
-            self.context.load_cert_chain(self.cert, self.key, _no_word)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+                self.cert, self.key, _refuse_password
+            )
+            self.context.load_cert_chain(self.cert, self.key, _refuse_password)
         except (OSError, ssl.SSLError, ValueError) as error:
             msg = f"TLS: {self.cert} with {self.key}: {error}"
             raise CertificateError(msg) from None
 
 
-def _no_word() -> str:
-    """Refuse a key with a password, which nobody could type in."""
+def _refuse_password() -> str:
+    """Refuse a key with a password, which cannot be typed in."""
     msg = "the key has a password, and must have none"
     raise ValueError(msg)
 

@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from muster.config_files import MAX_FILE_BYTES, parse_configuration
 from muster.service.access import WHO, Role
-from muster.service.ledger.reconciliation import note_queues, tell_reasons
+from muster.service.ledger.reconciliation import note_queues, report_reasons
 from muster.service.payloads import Problem, body_of
 from muster.service.queries.reader import ReadContext, read_state
 from muster.service.yunikorn import protocol
@@ -38,7 +38,7 @@ from muster.service.yunikorn.objects.diagnostics import (
     stacks,
 )
 from muster.service.yunikorn.objects.partitions import groups as groups_of, users as users_of
-from muster.service.yunikorn.objects.values import Made, YuniKornState
+from muster.service.yunikorn.objects.values import JsonObject, YuniKornState
 from muster.service.yunikorn.protocol import (
     TEXT,
     YAML,
@@ -76,23 +76,23 @@ class YuniKornRequest:
     Attributes:
         service: The service.
         streams: The streams of events that are open.
-        request: The request.
+        http: The request as Starlette has it.
         names: The parts of the path that are names, decoded once.
     """
 
     service: Service
     streams: Streams
-    request: Request
+    http: Request
     names: Mapping[str, str]
 
-    async def look(self, read: Callable[[YuniKornState], Steps[T]]) -> T:
+    async def read_state(self, read: Callable[[YuniKornState], Steps[T]]) -> T:
         """Read the state between two batches.
 
         Args:
             read: Reads it in steps.
 
         Raises:
-            Wrong: What ``read`` raises.
+            YuniKornError: What ``read`` raises.
             ClosedSchedulerError: If the scheduler is closed.
         """
         service = self.service
@@ -129,24 +129,24 @@ def from_state(
         checks: Whether the partition in the path has to be the one that there is.
     """
 
-    async def handler(asked: YuniKornRequest) -> Response:
-        def look(seen: YuniKornState) -> Steps[object]:
+    async def handler(request: YuniKornRequest) -> Response:
+        def read_object(state: YuniKornState) -> Steps[object]:
             yield
-            if checks and "p" in asked.names:
-                protocol.check_partition(seen, asked.names["p"])
-            found = read(asked, seen)
+            if checks and "p" in request.names:
+                protocol.check_partition(state, request.names["p"])
+            found = read(request, state)
             if not isinstance(found, Generator):
                 return found
             return (yield from cast("Steps[object]", found))
 
-        return await answer_json(asked.request, await asked.look(look))
+        return await answer_json(request.http, await request.read_state(read_object))
 
     return handler
 
 
 def _only(of: Callable[[YuniKornState], object], *, checks: bool = True) -> Handler:
     """Return the handler that answers with what only the state decides."""
-    return from_state(lambda _, seen: of(seen), checks=checks)
+    return from_state(lambda _, state: of(state), checks=checks)
 
 
 clusters: Final = _only(partitions.clusters)
@@ -154,15 +154,15 @@ all_partitions: Final = _only(partitions.partitions)
 tree: Final = _only(partitions.tree)
 nodes: Final = _only(nodes_of)
 utilizations: Final = _only(utilizations_of)
-rules: Final = _only(lambda seen: partitions.rules(seen.machine.configuration))
+rules: Final = _only(lambda state: partitions.rules(state.machine.configuration))
 all_users: Final = _only(users_of, checks=False)
 all_groups: Final = _only(groups_of, checks=False)
 health: Final = _only(health_of)
 history_of_apps: Final = from_state(
-    lambda asked, seen: partitions.history(seen, asked.now_us, containers=False)
+    lambda request, state: partitions.history(state, request.now_us, containers=False)
 )
 history_of_containers: Final = from_state(
-    lambda asked, seen: partitions.history(seen, asked.now_us, containers=True)
+    lambda request, state: partitions.history(state, request.now_us, containers=True)
 )
 
 
@@ -170,39 +170,41 @@ history_of_containers: Final = from_state(
 
 
 @from_state
-def queue(asked: YuniKornRequest, seen: YuniKornState) -> Steps[Made] | Made:
+def queue(request: YuniKornRequest, state: YuniKornState) -> Steps[JsonObject] | JsonObject:
     """Answer with one queue, and with those below it if that is asked for."""
-    entry = protocol.queue_of(seen, asked.names["q"])
-    if "subtree" in asked.request.query_params:
-        return partitions.subtree(seen, entry)
-    return partitions.single(seen, entry)
+    entry = protocol.queue_of(state, request.names["q"])
+    if "subtree" in request.http.query_params:
+        return partitions.subtree(state, entry)
+    return partitions.single(state, entry)
 
 
 # Applications
 
 
-async def applications_of_queue(asked: YuniKornRequest) -> Response:
+async def applications_of_queue(request: YuniKornRequest) -> Response:
     """Answer with the live applications of a leaf."""
     # REST-9
-    written = asked.names["q"]
+    written = request.names["q"]
     path = _path_first(written)
-    state = asked.names.get("state")
+    wanted_state = request.names.get("state")
 
     @from_state
-    def answer_with(asked: YuniKornRequest, seen: YuniKornState) -> Steps[list[Made]]:
-        entry = seen.machine.registry.queues.get(path or protocol.path_of_queue(written))
+    def answer_with(request: YuniKornRequest, state: YuniKornState) -> Steps[list[JsonObject]]:
+        entry = state.machine.registry.queues.get(path or protocol.path_of_queue(written))
         if entry is None:
             if "/" in written:
                 raise NoEndpoint
             raise YuniKornError(404, "Queue not found")
-        if state is not None and state.lower() != _ACTIVE:
-            raise YuniKornError(400, f"the state must be {_ACTIVE}, and {state[:100]!r} is not")
-        status = _status(asked) if state is not None else None
-        leaf = seen.view.queues.get(entry.key)
+        if wanted_state is not None and wanted_state.lower() != _ACTIVE:
+            raise YuniKornError(
+                400, f"the state must be {_ACTIVE}, and {wanted_state[:100]!r} is not"
+            )
+        status = _status(request) if wanted_state is not None else None
+        leaf = state.view.queues.get(entry.key)
         apps = list(leaf.apps.values()) if isinstance(leaf, LeafView) else []
-        return _applications(seen, apps, status)
+        return _applications(state, apps, status)
 
-    return await answer_with(asked)
+    return await answer_with(request)
 
 
 def _path_first(written: str) -> str | None:
@@ -216,24 +218,24 @@ def _path_first(written: str) -> str | None:
 
 
 def _applications(
-    seen: YuniKornState, apps: list[ViewApp], status: str | None
-) -> Steps[list[Made]]:
-    made: list[Made] = []
+    state: YuniKornState, apps: list[ViewApp], status: str | None
+) -> Steps[list[JsonObject]]:
+    made: list[JsonObject] = []
     for app in apps:
         if status is None or app.state.value.lower() == status:
-            one = yield from application(seen, app)
+            one = yield from application(state, app)
             made.append(one)
     yield
     return made
 
 
-def _status(asked: YuniKornRequest) -> str | None:
+def _status(request: YuniKornRequest) -> str | None:
     """Return the state of live applications that are wanted; None for all.
 
     Raises:
-        Wrong: 400 if there is no such state.
+        YuniKornError: 400 if there is no such state.
     """
-    written = asked.request.query_params.get("status")
+    written = request.http.query_params.get("status")
     if not written:
         return None
     if written.lower() not in _STATUSES:
@@ -243,82 +245,84 @@ def _status(asked: YuniKornRequest) -> str | None:
 
 
 @from_state
-def applications(asked: YuniKornRequest, seen: YuniKornState) -> Steps[list[Made]] | list[Made]:
+def applications(
+    request: YuniKornRequest, state: YuniKornState
+) -> Steps[list[JsonObject]] | list[JsonObject]:
     """Answer with the applications of the partition that are live, completed, or rejected."""
-    state = asked.names["state"].lower()
-    if state not in _STATES:
+    wanted_state = request.names["state"].lower()
+    if wanted_state not in _STATES:
         right = ", ".join(_STATES)
-        raise YuniKornError(400, f"the state {state[:100]!r} is none of {right}")
-    if state == _ACTIVE:
-        return _applications(seen, list(seen.view.apps.values()), _status(asked))
-    if state == "completed":
-        return [completed(seen, entry) for entry in seen.ledger.completed.values()]
+        raise YuniKornError(400, f"the state {wanted_state[:100]!r} is none of {right}")
+    if wanted_state == _ACTIVE:
+        return _applications(state, list(state.view.apps.values()), _status(request))
+    if wanted_state == "completed":
+        return [completed(state, entry) for entry in state.ledger.completed.values()]
     return []
 
 
 @from_state
-def one_application(asked: YuniKornRequest, seen: YuniKornState) -> Steps[Made]:
+def one_application(request: YuniKornRequest, state: YuniKornState) -> Steps[JsonObject]:
     """Answer with one live application, of the partition or of a queue."""
-    written = asked.names.get("q")
-    entry = None if written is None else protocol.queue_of(seen, written)
-    key = seen.machine.registry.locate(asked.names["a"])
-    app = None if key is None else seen.view.apps.get(key)
+    written = request.names.get("q")
+    entry = None if written is None else protocol.queue_of(state, written)
+    key = state.machine.registry.locate(request.names["a"])
+    app = None if key is None else state.view.apps.get(key)
     if app is None or (entry is not None and app.identity.leaf != entry.key):
         raise YuniKornError(404, "Application not found")
-    return application(seen, app)
+    return application(state, app)
 
 
 @from_state
-def one_node(asked: YuniKornRequest, seen: YuniKornState) -> Made:
+def one_node(request: YuniKornRequest, state: YuniKornState) -> JsonObject:
     """Answer with one node."""
-    found = seen.view.nodes.nodes.get(asked.names["n"])
+    found = state.view.nodes.nodes.get(request.names["n"])
     if found is None:
         raise YuniKornError(404, "Node not found")
-    return node_of(seen, found)
+    return node_of(state, found)
 
 
 # Users and groups
 
 
-async def users(asked: YuniKornRequest) -> Response:
+async def users(request: YuniKornRequest) -> Response:
     """Answer with one user."""
-    user = protocol.twice(asked.names["u"])
-    for one in await asked.look(users_of):
+    user = protocol.decoded_twice(request.names["u"])
+    for one in await request.read_state(users_of):
         if one["userName"] == user:
-            return await answer_json(asked.request, one)
+            return await answer_json(request.http, one)
     protocol.check_user(user)
     raise YuniKornError(404, "User not found")
 
 
-async def groups(asked: YuniKornRequest) -> Response:
+async def groups(request: YuniKornRequest) -> Response:
     """Answer with one group."""
-    group = protocol.twice(asked.names["g"])
-    for one in await asked.look(groups_of):
+    group = protocol.decoded_twice(request.names["g"])
+    for one in await request.read_state(groups_of):
         if one["groupName"] == group:
-            return await answer_json(asked.request, one)
+            return await answer_json(request.http, one)
     protocol.check_group(group)
     raise YuniKornError(404, "Group not found")
 
 
-async def metrics(asked: YuniKornRequest) -> Response:
+async def metrics(request: YuniKornRequest) -> Response:
     """Answer with the metrics."""
-    text = await asked.look(metrics_of)
+    text = await request.read_state(metrics_of)
     media = "text/plain; version=0.0.4; charset=utf-8"
-    return await answer(asked.request, text.encode(), media=media)
+    return await answer(request.http, text.encode(), media=media)
 
 
-async def to_dump(asked: YuniKornRequest) -> Response:
+async def to_dump(request: YuniKornRequest) -> Response:
     """Answer with where the state dump is."""
-    return _moved(asked, "/debug/fullstatedump")
+    return _redirect(request, "/debug/fullstatedump")
 
 
-async def to_stack(asked: YuniKornRequest) -> Response:
+async def to_stack(request: YuniKornRequest) -> Response:
     """Answer with where the stacks are."""
-    return _moved(asked, "/debug/stack")
+    return _redirect(request, "/debug/stack")
 
 
-def _moved(asked: YuniKornRequest, path: str) -> Response:
-    del asked
+def _redirect(request: YuniKornRequest, path: str) -> Response:
+    del request
     return plain("", 301, {"Location": path, "Content-Type": TEXT})
 
 
@@ -327,42 +331,42 @@ MOST: Final = 10_000
 
 
 # REST-16
-async def events(asked: YuniKornRequest) -> Response:
+async def events(request: YuniKornRequest) -> Response:
     """Answer with some of the events."""
-    start, count = _number(asked, "start", 0), _number(asked, "count", MOST)
+    start, count = _number(request, "start", 0), _number(request, "count", MOST)
     if not count:
         raise YuniKornError(400, "count: must be above 0")
-    ledger = asked.service.ledger
+    ledger = request.service.ledger
 
-    def read(seen: YuniKornState) -> Steps[None]:
+    def read(state: YuniKornState) -> Steps[None]:
         yield
         if ledger.book.queues_changed:
-            note_queues(ledger, seen.machine)
-        yield from tell_reasons(ledger, seen.machine)
+            note_queues(ledger, state.machine)
+        yield from report_reasons(ledger, state.machine)
 
-    await asked.look(read)
+    await request.read_state(read)
     ring = ledger.ring
     found = None
     if ring.lowest <= start <= ring.highest:
         found = ring.since(start, min(count, MOST))
-    return await answer_json(asked.request, batch(ring, found, asked.service.origin_us))
+    return await answer_json(request.http, batch(ring, found, request.service.origin_us))
 
 
-async def event_stream(asked: YuniKornRequest) -> Response:
+async def event_stream(request: YuniKornRequest) -> Response:
     """Answer with the latest events, and each that follows."""
-    service = asked.service
-    count = _number(asked, "count", 0)
-    host = asked.request.headers.get("host", "")
-    return EventLines(asked.streams, service.ledger.ring, service.origin_us, host, count)
+    service = request.service
+    count = _number(request, "count", 0)
+    host = request.http.headers.get("host", "")
+    return EventLines(request.streams, service.ledger.ring, service.origin_us, host, count)
 
 
-def _number(asked: YuniKornRequest, name: str, default: int) -> int:
+def _number(request: YuniKornRequest, name: str, default: int) -> int:
     """Return a number of the query.
 
     Raises:
-        Wrong: 400 if it is none.
+        YuniKornError: 400 if it is none.
     """
-    written = asked.request.query_params.get(name)
+    written = request.http.query_params.get(name)
     if written is None:
         return default
     if not (written.isascii() and written.isdecimal()) or len(written) > 20:
@@ -371,26 +375,24 @@ def _number(asked: YuniKornRequest, name: str, default: int) -> int:
 
 
 # REST-22
-async def configuration(asked: YuniKornRequest) -> Response:
+async def configuration(request: YuniKornRequest) -> Response:
     """Answer with the configuration in force: YAML, or JSON if exactly that is accepted."""
-    text = await _text(asked)
-    if asked.request.headers.get("accept") == "application/json":
-        return await answer_json(
-            asked.request, await trio.to_thread.run_sync(settings.as_map, text)
-        )
+    text = await _text(request)
+    if request.http.headers.get("accept") == "application/json":
+        return await answer_json(request.http, await trio.to_thread.run_sync(settings.as_map, text))
     body = await trio.to_thread.run_sync(settings.as_yaml, text)
-    return await answer(asked.request, body.encode(), media=YAML)
+    return await answer(request.http, body.encode(), media=YAML)
 
 
-async def _text(asked: YuniKornRequest) -> str:
+async def _text(request: YuniKornRequest) -> str:
     """Return the text of the configuration in force."""
 
-    def read(seen: YuniKornState) -> Steps[Configuration]:
+    def read(state: YuniKornState) -> Steps[Configuration]:
         yield
-        return seen.machine.configuration
+        return state.machine.configuration
 
-    config = await asked.look(read)
-    options = asked.service.options
+    config = await request.read_state(read)
+    options = request.service.options
 
     def find() -> str:
         file = None
@@ -406,12 +408,12 @@ async def _text(asked: YuniKornRequest) -> str:
 
 
 # REST-22
-async def validation(asked: YuniKornRequest) -> Response:
+async def validation(request: YuniKornRequest) -> Response:
     """Answer whether a configuration would be taken; nothing changes."""
-    body = await body_of(asked.request)
-    partition = asked.service.options.partition
+    body = await body_of(request.http)
+    partition = request.service.options.partition
 
-    def check() -> Made:
+    def check() -> JsonObject:
         try:
             if body.strip():
                 parse_configuration(body, partition=partition)
@@ -425,7 +427,7 @@ async def validation(asked: YuniKornRequest) -> Response:
             "checksumMatch": settings.has_its_checksum(text),
         }
 
-    return await answer_json(asked.request, await trio.to_thread.run_sync(check))
+    return await answer_json(request.http, await trio.to_thread.run_sync(check))
 
 
 def _problem_text(problem: ConfigProblem) -> str:
@@ -435,24 +437,24 @@ def _problem_text(problem: ConfigProblem) -> str:
 
 
 # REST-23
-async def dump(asked: YuniKornRequest) -> Response:
+async def dump(request: YuniKornRequest) -> Response:
     """Answer with everything."""
-    now_us = asked.now_us
+    now_us = request.now_us
 
-    def read(seen: YuniKornState) -> Steps[Made]:
-        return everything(seen, now_us)
+    def read(state: YuniKornState) -> Steps[JsonObject]:
+        return everything(state, now_us)
 
-    made = await asked.look(read)
-    text = await _text(asked)
+    made = await request.read_state(read)
+    text = await _text(request)
     made["logLevel"] = "INFO"
     made["config"] = await trio.to_thread.run_sync(settings.as_map, text)
-    made["eventStreams"] = asked.streams.as_maps()
-    return await answer_json(asked.request, made)
+    made["eventStreams"] = request.streams.as_maps()
+    return await answer_json(request.http, made)
 
 
-async def stack(asked: YuniKornRequest) -> Response:
+async def stack(request: YuniKornRequest) -> Response:
     """Answer with what each thread does."""
-    return await answer(asked.request, stacks().encode(), media=TEXT)
+    return await answer(request.http, stacks().encode(), media=TEXT)
 
 
 _LOG: Final = logging.getLogger("muster.service")
@@ -493,7 +495,7 @@ PATHS: Final[Mapping[str, tuple[str, Handler]]] = {
 """All end points: their paths, their methods, and what they answer."""
 
 NOT_THERE: Final = "404 page not found\n"
-"""What is said of a path of no end point."""
+"""The answer for a path of no end point."""
 
 _ORIGIN: Final = {
     "Access-Control-Allow-Origin": "*",
@@ -518,7 +520,7 @@ def find(path: str) -> tuple[str, Handler, dict[str, str]] | None:
         found = pattern.match(path)
         if found is not None:
             names = found.groupdict().items()
-            return method, handler, {name: protocol.of_path(part) for name, part in names}
+            return method, handler, {name: protocol.decoded_name(part) for name, part in names}
     return None
 
 
@@ -545,7 +547,7 @@ class YuniKorn:
         path = request.scope["raw_path"].decode("latin-1")
         found = find(path)
         if found is None:
-            return _not_there(request, path)
+            return _unknown_path(request, path)
         method, handler, parts = found
         service = self._service()
         allows_others = service.options.cors
@@ -556,7 +558,7 @@ class YuniKorn:
         else:
             if self._streams is None:
                 self._streams = Streams(service.usage.streams)
-            response = await _answered(
+            response = await _respond(
                 YuniKornRequest(service, self._streams, request, parts), handler
             )
         if allows_others:
@@ -566,8 +568,8 @@ class YuniKorn:
         return response
 
 
-def _not_there(request: Request, path: str) -> Response:
-    """Return the response for a path of no end point; one slash too many is told."""
+def _unknown_path(request: Request, path: str) -> Response:
+    """Return the response for a path of no end point; one with a slash too many is redirected."""
     without = path.removesuffix("/")
     if without != path and find(without) is not None:
         query = request.scope["query_string"].decode("latin-1")
@@ -575,30 +577,30 @@ def _not_there(request: Request, path: str) -> Response:
     return plain(NOT_THERE, 404)
 
 
-async def _answered(asked: YuniKornRequest, handler: Handler) -> Response:
+async def _respond(request: YuniKornRequest, handler: Handler) -> Response:
     """Return the response of an end point, whatever happens."""
-    request = asked.request
+    http = request.http
     try:
-        who = request.scope[WHO] = asked.service.access.who(request)
+        who = http.scope[WHO] = request.service.access.who(http)
         if who.role < Role.READER:
             raise YuniKornError(403, "this needs a token of a reader")
-        return await handler(asked)
+        return await handler(request)
     except YuniKornError as wrong:
         if isinstance(wrong.__cause__, Problem):
-            asked.service.usage.refusals.note(wrong.__cause__)
-        return await answer_wrong(request, wrong)
+            request.service.usage.refusals.note(wrong.__cause__)
+        return await answer_wrong(http, wrong)
     except NoEndpoint:
         return plain(NOT_THERE, 404)
     except Problem as problem:
-        asked.service.usage.refusals.note(problem)
+        request.service.usage.refusals.note(problem)
         refused = YuniKornError(problem.status, problem.detail, headers=problem.headers)
-        return await answer_wrong(request, refused)
+        return await answer_wrong(http, refused)
     except MusterError as error:
-        return await answer_wrong(request, YuniKornError(500, str(error)))
+        return await answer_wrong(http, YuniKornError(500, str(error)))
     except Exception:  # noqa: BLE001 - a bug in one answer must not end the service
-        # The client learns nothing of the inside; the log has all of it.
-        _LOG.exception("%s %s", request.method, request.url.path)
-        return await answer_wrong(request, YuniKornError(500, "the service has a bug here"))
+        # The client gets no internals; the log has the traceback.
+        _LOG.exception("%s %s", http.method, http.url.path)
+        return await answer_wrong(http, YuniKornError(500, "the service has a bug here"))
 
 
 # The style sheet of the UI is switched on by an inline event handler.
@@ -650,15 +652,15 @@ def make_site(service: Callable[[], Service], folder: Path | None) -> Starlette:
     if folder is not None:
         files = StaticFiles(directory=folder, html=True)
         found.append(Mount("/", _with_policy(files)))
-    return Starlette(routes=found, exception_handlers={HTTPException: _nothing_there})
+    return Starlette(routes=found, exception_handlers={HTTPException: _site_error})
 
 
-async def _nothing_there(request: Request, error: Exception) -> Response:
+async def _site_error(request: Request, error: Exception) -> Response:
     """Return the response for a path where there is nothing, or a method that is none there."""
     del request
     assert isinstance(error, HTTPException), f"{error!r} is handled here"
-    told = NOT_THERE if error.status_code == 404 else f"{error.detail}\n"
-    return plain(told, error.status_code, error.headers)
+    text = NOT_THERE if error.status_code == 404 else f"{error.detail}\n"
+    return plain(text, error.status_code, error.headers)
 
 
 def _with_policy(app: ASGIApp) -> ASGIApp:

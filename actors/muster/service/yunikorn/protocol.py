@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from muster.service.ledger.state import EventRing, RingEvent, YuniKornEventCode
 from muster.service.payloads import Problem, as_json
-from muster.service.yunikorn.objects.values import Made
+from muster.service.yunikorn.objects.values import JsonObject
 from muster_core.config.queues import ROOT, canonical_path
 from muster_core.values.configuration import EVERY_NAME, GROUP_NAME, USER_NAME
 
@@ -73,17 +73,17 @@ _ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 # REST-2
-def of_path(segment: str) -> str:
+def decoded_name(segment: str) -> str:
     """Return a name in a path as the router gives it: decoded once."""
     return unquote(segment)
 
 
 # REST-2
-def twice(name: str) -> str:
+def decoded_twice(name: str) -> str:
     """Return a name that was decoded once, decoded once more.
 
     Raises:
-        Wrong: 400 if there is a percent sign without two digits.
+        YuniKornError: 400 if there is a percent sign without two digits.
     """
     if _ESCAPE.search(name):
         msg = f"invalid URL escape in {name[:100]!r}"
@@ -91,13 +91,13 @@ def twice(name: str) -> str:
     return unquote_plus(name)
 
 
-def check_partition(seen: YuniKornState, name: str) -> None:
+def check_partition(state: YuniKornState, name: str) -> None:
     """Check the name of the partition.
 
     Raises:
-        Wrong: 404 if it is another one.
+        YuniKornError: 404 if it is another one.
     """
-    if name != seen.partition:
+    if name != state.partition:
         raise YuniKornError(404, "Partition not found")
 
 
@@ -105,9 +105,9 @@ def path_of_queue(written: str) -> str:
     """Return the path of a queue, in lower case, from a name that was decoded once.
 
     Raises:
-        Wrong: 400 if no queue can have it; 404 if it does not begin with the root.
+        YuniKornError: 400 if no queue can have it; 404 if it does not begin with the root.
     """
-    name = twice(written)
+    name = decoded_twice(written)
     try:
         path = canonical_path(name)
     except ValueError as error:
@@ -117,13 +117,13 @@ def path_of_queue(written: str) -> str:
     return path
 
 
-def queue_of(seen: YuniKornState, written: str) -> QueueEntry:
+def queue_of(state: YuniKornState, written: str) -> QueueEntry:
     """Return a queue.
 
     Raises:
-        Wrong: As :func:`path_of_queue`, and 404 if it is unknown.
+        YuniKornError: As :func:`path_of_queue`, and 404 if it is unknown.
     """
-    entry = seen.machine.registry.queues.get(path_of_queue(written))
+    entry = state.machine.registry.queues.get(path_of_queue(written))
     if entry is None:
         raise YuniKornError(404, "Queue not found")
     return entry
@@ -131,10 +131,10 @@ def queue_of(seen: YuniKornState, written: str) -> QueueEntry:
 
 # REST-2
 def check_user(name: str) -> None:
-    """Check the name of a user whom nobody knows.
+    """Check the name of an unknown user.
 
     Raises:
-        Wrong: 400 if no user can have it.
+        YuniKornError: 400 if no user can have it.
     """
     if USER_NAME.fullmatch(name) is None:
         raise YuniKornError(400, "Invalid user name")
@@ -142,10 +142,10 @@ def check_user(name: str) -> None:
 
 # REST-2
 def check_group(name: str) -> None:
-    """Check the name of a group that nobody knows; ``*`` is the one of all others.
+    """Check the name of an unknown group; ``*`` is the one of all others.
 
     Raises:
-        Wrong: 400 if no group can have it.
+        YuniKornError: 400 if no group can have it.
     """
     if name != EVERY_NAME and GROUP_NAME.fullmatch(name) is None:
         raise YuniKornError(400, "Invalid group name")
@@ -224,14 +224,14 @@ async def answer(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return a response, compressed if the client allows it and the body is long enough."""
-    said = {"Content-Type": media, "Vary": "Accept-Encoding", **(headers or {})}
+    all_headers = {"Content-Type": media, "Vary": "Accept-Encoding", **(headers or {})}
     if len(body) >= _LEAST_BYTES and _allows_gzip(request.headers.get("accept-encoding", "")):
-        said["Content-Encoding"] = "gzip"
+        all_headers["Content-Encoding"] = "gzip"
         if len(body) < _IN_A_THREAD:
             body = gzip.compress(body, _LEVEL)
         else:
             body = await trio.to_thread.run_sync(gzip.compress, body, _LEVEL)
-    return Response(body, status, said)
+    return Response(body, status, all_headers)
 
 
 async def answer_json(request: Request, value: object) -> Response:
@@ -269,7 +269,7 @@ def _allows_gzip(written: str) -> bool:
 
 
 # REST-15
-def event(one: RingEvent, origin_us: int) -> Made:
+def event(one: RingEvent, origin_us: int) -> JsonObject:
     """Return an event.
 
     Args:
@@ -278,7 +278,7 @@ def event(one: RingEvent, origin_us: int) -> Made:
     """
     number, at_us, about, other, amounts, message = one
     what = YuniKornEventCode(number)
-    made: Made = {"type": what.type, "objectID": about}
+    made: JsonObject = {"type": what.type, "objectID": about}
     if other:
         made["referenceID"] = other
     if message:
@@ -290,7 +290,7 @@ def event(one: RingEvent, origin_us: int) -> Made:
     return made
 
 
-def _resource(amounts: Mapping[str, int] | None) -> Made:
+def _resource(amounts: Mapping[str, int] | None) -> JsonObject:
     """Return amounts as YuniKorn's messages write them: what is 0 has no value."""
     if not amounts:
         return {}
@@ -299,7 +299,7 @@ def _resource(amounts: Mapping[str, int] | None) -> Made:
 
 
 # REST-16
-def batch(ring: EventRing, events: Sequence[RingEvent] | None, origin_us: int) -> Made:
+def batch(ring: EventRing, events: Sequence[RingEvent] | None, origin_us: int) -> JsonObject:
     """Return some events of the ring; None if they begin where there are none."""
     return {
         "InstanceUUID": ring.instance,
@@ -344,14 +344,14 @@ class Streams:
         self._last = 0
 
     def as_maps(self) -> list[dict[str, str]]:
-        """Return the open streams, as a state dump tells them."""
+        """Return the open streams, as a state dump has them."""
         return [{"Name": one.host, "CreatedAt": one.at.isoformat()} for one in self._open.values()]
 
     def enter(self, host: str) -> int:
         """Count a stream; return its number.
 
         Raises:
-            Wrong: 503 if there are too many.
+            YuniKornError: 503 if there are too many.
         """
         hosts = Counter(one.host for one in self._open.values())
         if hosts[host] >= PER_HOST:
@@ -383,7 +383,7 @@ class EventLines(StreamingResponse):
         count: How many of the latest events come first.
 
     Raises:
-        Wrong: 503 if there are too many streams.
+        YuniKornError: 503 if there are too many streams.
     """
 
     # REST-17

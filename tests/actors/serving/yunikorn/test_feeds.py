@@ -16,7 +16,7 @@ from muster.feeds import FeedError, read_feed
 from muster.service.yunikorn.objects.applications import application, utilizations
 from muster.service.yunikorn.objects.diagnostics import everything, health, metrics
 from muster.service.yunikorn.objects.partitions import groups, users
-from muster.service.yunikorn.objects.values import Made, YuniKornState
+from muster.service.yunikorn.objects.values import JsonObject, YuniKornState
 from muster.service.yunikorn.protocol import event
 from muster_core.decisions import Kind
 from muster_core.events import Event
@@ -88,7 +88,7 @@ def _agrees(heard: HeardScheduler, feed: str) -> None:
 
 
 # REST-6
-def _check_partition(dump: Made, snapshot: Snapshot, feed: str) -> None:
+def _check_partition(dump: JsonObject, snapshot: Snapshot, feed: str) -> None:
     (partition,) = dump["partitions"]
     states = Counter(str(app.state) for app in snapshot.apps.values())
     completed = len(snapshot.completed)
@@ -106,7 +106,7 @@ def _check_partition(dump: Made, snapshot: Snapshot, feed: str) -> None:
 
 
 # REST-13
-def _check_nodes(dump: Made, snapshot: Snapshot, feed: str) -> None:
+def _check_nodes(dump: JsonObject, snapshot: Snapshot, feed: str) -> None:
     ((_, nodes),) = [one.values() for one in dump["nodes"]]
     assert [node["nodeID"] for node in nodes] == sorted(snapshot.nodes)
     for node in nodes:
@@ -126,7 +126,7 @@ def _check_nodes(dump: Made, snapshot: Snapshot, feed: str) -> None:
 
 
 # REST-7
-def _check_queue(queue: Made, snapshot: Snapshot, feed: str) -> None:
+def _check_queue(queue: JsonObject, snapshot: Snapshot, feed: str) -> None:
     known = snapshot.queues[queue["queuename"]]
     lowest = -(2**31)
     assert queue["currentPriority"] == (lowest if known.priority is None else known.priority)
@@ -156,7 +156,7 @@ def _is_below(path: str, above: str) -> bool:
 
 
 # REST-9, REST-10, REST-11
-def _check_applications(dump: Made, snapshot: Snapshot, feed: str) -> None:
+def _check_applications(dump: JsonObject, snapshot: Snapshot, feed: str) -> None:
     live = [app for app in dump["applications"] if app["applicationState"] != "Completed"]
     assert {app["applicationID"] for app in live} == snapshot.apps.keys()
     done = {app["applicationID"] for app in dump["applications"]} - snapshot.apps.keys()

@@ -21,7 +21,7 @@
     return found.cells;
   };
 
-  const told = (cells, at) => {
+  const description = (cells, at) => {
     const count = cells.counts[at];
     const words = [`${cells.names[at]}: ${cells.shares[at]} % used`, `${count} allocation${count === 1 ? "" : "s"}`];
     if (document.querySelector(".heat .k0, .heat [class^=k]") !== null) {
@@ -40,7 +40,7 @@
     mark.setAttribute("x", (at % cells.columns) - 0.3);
     mark.setAttribute("y", Math.floor(at / cells.columns) - 0.3);
     here.setAttribute("href", addressOf(map, cells.names[at]));
-    here.setAttribute("aria-label", told(cells, at));
+    here.setAttribute("aria-label", description(cells, at));
     here.dataset.at = at;
     here.dataset.name = cells.names[at];
   };
@@ -59,7 +59,7 @@
     const size = map.getBoundingClientRect();
     const side = size.width / cells.columns;
     const shown = tip();
-    shown.textContent = told(cells, at);
+    shown.textContent = description(cells, at);
     shown.hidden = false;
     const left = size.left + (at % cells.columns) * side;
     const top = size.top + (Math.floor(at / cells.columns) + 1) * side + 6;

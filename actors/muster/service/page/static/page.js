@@ -99,10 +99,10 @@
 
   // What became of a button's events stays until its reader closes it, or does the next thing.
   const answer = document.getElementById("answer");
-  const told = document.getElementById("told");
+  const notice = document.getElementById("told");
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (event.detail.target === answer) {
-      told.replaceChildren();
+      notice.replaceChildren();
     }
   });
   document.addEventListener("click", (event) => {

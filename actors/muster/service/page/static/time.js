@@ -6,7 +6,7 @@
   if (section === null) return;
   const form = document.getElementById("time-form");
   const slide = document.getElementById("time-slide");
-  const told = document.getElementById("time-told");
+  const output = document.getElementById("time-told");
   const going = document.getElementById("time-going");
   const fold = section.querySelector(".time-fold");
   const FOCUS = "muster-time-focus";
@@ -41,7 +41,7 @@
   };
 
   const tell = () => {
-    told.textContent = text();
+    output.textContent = text();
     slide.setAttribute("aria-valuetext", isNow() ? "now" : `${text()} UTC`);
   };
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from muster.service.yunikorn.objects.values import (
     RM_ID,
-    Made,
+    JsonObject,
     YuniKornState,
     percentages,
     priority,
@@ -34,54 +34,54 @@ POD_NAME: Final = "kubernetes.io/meta/podName"
 _NUMBER: Final = attrgetter("number")
 
 _EXPLAINED: Final = 100
-"""For how many asks of an answer all reasons are told; for others only the dominant one."""
+"""For how many asks of an answer all reasons are given; for others only the dominant one."""
 
 
-def application(seen: YuniKornState, app: ViewApp) -> Steps[Made]:
+def application(state: YuniKornState, app: ViewApp) -> Steps[JsonObject]:
     """Return an application that has not completed."""
     identity = app.identity
-    entry = seen.ledger.app(identity.name)
+    entry = state.ledger.app(identity.name)
     user, groups = identity.user
-    requests: list[Made] = []
-    reasons = _Reasons(seen, app)
+    requests: list[JsonObject] = []
+    reasons = _Reasons(state, app)
     for piece in in_pieces((yield from in_order(_without_node(app), _came)), 16):
         yield
-        requests.extend(_request(seen, app, ask, reasons) for ask in piece)
-    allocations: list[Made] = []
+        requests.extend(_request(state, app, ask, reasons) for ask in piece)
+    allocations: list[JsonObject] = []
     held = chain(app.bound.values(), app.waiting.values())
     for some in in_pieces((yield from in_order((one for one, _ in held), _NUMBER))):
         yield
         allocations += [
-            allocation(seen, app, one.ask, one.node, waits=one.ask.name in app.waiting)
+            allocation(state, app, one.ask, one.node, waits=one.ask.name in app.waiting)
             for one in some
         ]
     return {
         "applicationID": identity.name,
-        "partition": seen.partition,
+        "partition": state.partition,
         "queueName": identity.path,
         "applicationState": app.state.value,
         **without_empty({"user": user, "groups": list(groups)}),
-        **_times(seen, entry),
+        **_times(state, entry),
         "usedResource": resource_map(app.allocated),
         "maxUsedResource": resource_map(app.allocated if entry is None else entry.most),
         "pendingResource": resource_map(app.pending_total),
-        "maxRequestPriority": priority(seen.view.priority_of(app)),
+        "maxRequestPriority": priority(state.view.priority_of(app)),
         "allocations": allocations,
         "requests": requests,
         "resourceHistory": {},
     }
 
 
-def completed(seen: YuniKornState, entry: AppEntry) -> Made:
+def completed(state: YuniKornState, entry: AppEntry) -> JsonObject:
     """Return an application that has completed, as it was at the end."""
     event = entry.event
     return {
         "applicationID": event.app,
-        "partition": seen.partition,
+        "partition": state.partition,
         "queueName": entry.queue,
         "applicationState": entry.state,
         **without_empty({"user": event.user, "groups": list(event.groups)}),
-        **_times(seen, entry),
+        **_times(state, entry),
         "usedResource": resource_map({}),
         "maxUsedResource": resource_map(entry.most),
         "pendingResource": resource_map({}),
@@ -93,21 +93,22 @@ def completed(seen: YuniKornState, entry: AppEntry) -> Made:
 
 
 # REST-9
-def _times(seen: YuniKornState, entry: AppEntry | None) -> Made:
+def _times(state: YuniKornState, entry: AppEntry | None) -> JsonObject:
     """Return when an application came, first ran, changed, and ended, as far as known."""
     if entry is None:
-        return {"submissionTime": seen.ns(0), "stateLog": []}
+        return {"submissionTime": state.ns(0), "stateLog": []}
     came_us = 0 if entry.came_us is None else entry.came_us
-    made: Made = {
-        "submissionTime": seen.ns(came_us),
+    made: JsonObject = {
+        "submissionTime": state.ns(came_us),
         "stateLog": [
-            {"time": seen.ns(at_us), "applicationState": state} for at_us, state in entry.states
+            {"time": state.ns(at_us), "applicationState": app_state}
+            for at_us, app_state in entry.states
         ],
     }
     if entry.ran_us is not None:
-        made["startTime"] = seen.ns(entry.ran_us) // 1_000_000
+        made["startTime"] = state.ns(entry.ran_us) // 1_000_000
     if entry.ended_us is not None:
-        made["finishedTime"] = seen.ns(entry.ended_us)
+        made["finishedTime"] = state.ns(entry.ended_us)
     return made
 
 
@@ -123,17 +124,17 @@ def _came(ask: Ask) -> tuple[int, int]:
 
 @final
 class _Reasons:
-    """Tells why asks of an application are not running: all reasons of the first few.
+    """Finds why asks of an application are not running: all reasons of the first few.
 
     Args:
-        seen: The state.
+        state: The state.
         app: The application.
     """
 
-    def __init__(self, seen: YuniKornState, app: ViewApp) -> None:
-        self._seen = seen
+    def __init__(self, state: YuniKornState, app: ViewApp) -> None:
+        self._seen = state
         self._app = app
-        self._notes = tuple(application_reasons(seen.machine.registry, app.identity))
+        self._notes = tuple(application_reasons(state.machine.registry, app.identity))
         self._left = _EXPLAINED
 
     def of(self, ask: str) -> list[str]:
@@ -148,19 +149,19 @@ class _Reasons:
 
 
 # REST-10
-def _request(seen: YuniKornState, app: ViewApp, ask: Ask, reasons: _Reasons) -> Made:
-    entry = seen.ledger.ask(app.identity.name, ask.name)
+def _request(state: YuniKornState, app: ViewApp, ask: Ask, reasons: _Reasons) -> JsonObject:
+    entry = state.ledger.ask(app.identity.name, ask.name)
     since_us = _since_us(app, ask, entry)
-    made: Made = {
+    made: JsonObject = {
         "allocationKey": ask.name,
         "allocationTags": _tags(ask, entry),
-        "requestTime": seen.ns(ask.came_us),
+        "requestTime": state.ns(ask.came_us),
         "resource": dict(ask.resources.amounts),
         "priority": str(ask.priority),
         "applicationId": app.identity.name,
         "allocationLog": [
-            {"message": said, "lastOccurrence": seen.ns(since_us), "count": 1}
-            for said in reasons.of(ask.name)
+            {"message": reason, "lastOccurrence": state.ns(since_us), "count": 1}
+            for reason in reasons.of(ask.name)
         ],
     }
     if ask.name not in app.parked:
@@ -180,13 +181,15 @@ def _since_us(app: ViewApp, ask: Ask, entry: AskEntry | None) -> int:
 
 
 # REST-11
-def allocation(seen: YuniKornState, app: ViewApp, ask: Ask, node: str, *, waits: bool) -> Made:
+def allocation(
+    state: YuniKornState, app: ViewApp, ask: Ask, node: str, *, waits: bool
+) -> JsonObject:
     """Return the allocation of an ask that holds a node."""
-    entry = seen.ledger.ask(app.identity.name, ask.name)
-    made: Made = {
+    entry = state.ledger.ask(app.identity.name, ask.name)
+    made: JsonObject = {
         "allocationKey": ask.name,
         "allocationTags": _tags(ask, entry),
-        "requestTime": seen.ns(ask.came_us),
+        "requestTime": state.ns(ask.came_us),
         "resource": dict(ask.resources.amounts),
         "priority": str(ask.priority),
         "nodeId": node,
@@ -194,7 +197,7 @@ def allocation(seen: YuniKornState, app: ViewApp, ask: Ask, node: str, *, waits:
     }
     at_us = None if entry is None else entry.taken_us if waits else entry.bound_us
     if at_us is not None:
-        made["allocationTime"] = seen.ns(at_us)
+        made["allocationTime"] = state.ns(at_us)
         made["allocationDelay"] = (at_us - ask.came_us) * 1_000
     if ask.gang is not None:
         made["taskGroupName"] = ask.gang
@@ -222,20 +225,20 @@ _RACK: Final = "si/rackname"
 BUCKETS: Final = tuple(f"{low}-{low + 10}%" for low in range(0, 100, 10))
 
 
-def nodes(seen: YuniKornState) -> Steps[list[Made]]:
+def nodes(state: YuniKornState) -> Steps[list[JsonObject]]:
     """Return all nodes, by name."""
-    found: list[Made] = []
-    for piece in in_pieces(sorted(seen.view.nodes.nodes), 8):
+    found: list[JsonObject] = []
+    for piece in in_pieces(sorted(state.view.nodes.nodes), 8):
         yield
-        found += [node(seen, seen.view.nodes.nodes[name]) for name in piece]
+        found += [node(state, state.view.nodes.nodes[name]) for name in piece]
     return found
 
 
 # REST-13
-def node(seen: YuniKornState, one: Node) -> Made:
-    """Return a node, with what stands on it."""
+def node(state: YuniKornState, one: Node) -> JsonObject:
+    """Return a node, with its allocations."""
     used = allocated(one)
-    made: Made = {
+    made: JsonObject = {
         "nodeID": one.name,
         "hostName": one.attributes.get(_HOST, one.name),
         "attributes": dict(one.attributes),
@@ -249,10 +252,10 @@ def node(seen: YuniKornState, one: Node) -> Made:
         }
         | {kind: -amount for kind, amount in used.items() if kind not in one.capacity},
         "utilized": percentages(used, one.capacity),
-        "allocations": _allocations(seen, one),
+        "allocations": _allocations(state, one),
         "schedulable": one.schedulable,
         "isReserved": False,
-        "partition": seen.partition,
+        "partition": state.partition,
     }
     if one.reserved:
         made["occupied"] = dict(one.reserved)
@@ -267,35 +270,35 @@ def allocated(one: Node) -> dict[str, int]:
     return {**dict.fromkeys(one.capacity, 0), **one.used}
 
 
-def _allocations(seen: YuniKornState, one: Node) -> list[Made]:
-    """Return what stands on a node, in the order in which it came there.
+def _allocations(state: YuniKornState, one: Node) -> list[JsonObject]:
+    """Return the allocations on a node, in the order in which they came there.
 
     The node itself has no order that survives a restart.
     """
-    found: list[tuple[int, Made]] = []
+    found: list[tuple[int, JsonObject]] = []
     for key, name in one.held:
-        app = seen.view.apps[key]
+        app = state.view.apps[key]
         waiting = app.waiting.get(name)
         held = app.bound.get(name) if waiting is None else waiting
         if held is not None:
             waits = waiting is not None
             ask = held[0]
-            found.append((ask.number, allocation(seen, app, ask.ask, one.name, waits=waits)))
+            found.append((ask.number, allocation(state, app, ask.ask, one.name, waits=waits)))
     return [made for _, made in sorted(found, key=itemgetter(0))]
 
 
 # REST-14
-def utilizations(seen: YuniKornState) -> Steps[list[Made]]:
+def utilizations(state: YuniKornState) -> Steps[list[JsonObject]]:
     """Return for each type how many nodes are used how much, in ten steps."""
     found: dict[str, list[list[str]]] = {}
-    for piece in in_pieces(sorted(seen.view.nodes.nodes)):
+    for piece in in_pieces(sorted(state.view.nodes.nodes)):
         yield
         for name in piece:
-            one = seen.view.nodes.nodes[name]
+            one = state.view.nodes.nodes[name]
             for kind, percent in percentages(allocated(one), one.capacity).items():
                 buckets = found.setdefault(kind, [[] for _ in BUCKETS])
                 buckets[bucket_of(percent)].append(name)
-    made: list[Made] = [
+    made: list[JsonObject] = [
         {
             "type": kind,
             "utilization": [
@@ -307,7 +310,7 @@ def utilizations(seen: YuniKornState) -> Steps[list[Made]]:
         }
         for kind, buckets in sorted(found.items())
     ]
-    return [{"clusterId": RM_ID, "partition": seen.partition, "utilizations": made}]
+    return [{"clusterId": RM_ID, "partition": state.partition, "utilizations": made}]
 
 
 def bucket_of(percent: int) -> int:

@@ -18,7 +18,7 @@ from muster.service.yunikorn.objects.applications import (
     nodes,
 )
 from muster.service.yunikorn.objects.partitions import clusters, history, partitions, rules, tree
-from muster.service.yunikorn.objects.values import Made, YuniKornState, bound, percentages
+from muster.service.yunikorn.objects.values import JsonObject, YuniKornState, bound, percentages
 from muster_core.nodes.node import Node
 from muster_core.structures.steps import Steps, in_pieces
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 # REST-19
-def health(seen: YuniKornState) -> Steps[Made]:
+def health(state: YuniKornState) -> Steps[JsonObject]:
     """Return the checks, and whether all have succeeded."""
-    nodes = seen.view.nodes
+    nodes = state.view.nodes
     wrong_sums: list[str] = []
     orphans: list[str] = []
     total: Counter[str] = Counter()
@@ -37,46 +37,46 @@ def health(seen: YuniKornState) -> Steps[Made]:
         yield
         for node in piece:
             total.update(node.capacity)
-            if _standing(seen, node, orphans) != {k: v for k, v in node.used.items() if v}:
+            if _standing(state, node, orphans) != {k: v for k, v in node.used.items() if v}:
                 wrong_sums.append(node.name)
-    lost = yield from _without_node(seen)
+    lost = yield from _without_node(state)
     differs = [kind for kind in total | Counter(nodes.total) if total[kind] != nodes.total[kind]]
     checks = [
         _check(
             "Scheduling errors",
             "The scheduler must answer, and go on with its batches",
             "",
-            f"batch {seen.machine.batches} has ended",
+            f"batch {state.machine.batches} has ended",
         ),
         _check(
             "Consistency of data",
             "What is available of a node and what stands on it must be its capacity",
-            _named(wrong_sums),
+            _names_text(wrong_sums),
             f"{len(nodes.nodes)} nodes",
         ),
         _check(
             "Consistency of data",
             "The capacity of the partition must be that of its nodes",
-            _named(differs),
+            _names_text(differs),
             f"{len(nodes.total)} types",
         ),
         _check(
             "Orphan allocation on node check",
             "Every allocation of a node must be one of its application",
-            _named(orphans),
+            _names_text(orphans),
             "none",
         ),
         _check(
             "Orphan allocation on app check",
             "Every allocation of an application must be on its node",
-            _named(lost),
+            _names_text(lost),
             "none",
         ),
     ]
     return {"Healthy": all(check["Succeeded"] for check in checks), "HealthChecks": checks}
 
 
-def _check(name: str, about: str, wrong: str, right: str) -> Made:
+def _check(name: str, about: str, wrong: str, right: str) -> JsonObject:
     return {
         "Name": name,
         "Succeeded": not wrong,
@@ -85,17 +85,17 @@ def _check(name: str, about: str, wrong: str, right: str) -> Made:
     }
 
 
-def _named(wrong: list[str]) -> str:
+def _names_text(wrong: list[str]) -> str:
     """Return a few of the names of what is wrong; an empty text if nothing is."""
     more = f" and {len(wrong) - 10} more" if len(wrong) > 10 else ""
     return ", ".join(wrong[:10]) + more
 
 
-def _standing(seen: YuniKornState, node: Node, orphans: list[str]) -> dict[str, int]:
+def _standing(state: YuniKornState, node: Node, orphans: list[str]) -> dict[str, int]:
     """Return what the asks on a node use; note those that their application does not know."""
     used: Counter[str] = Counter()
     for key, name in node.held:
-        app = seen.view.apps.get(key)
+        app = state.view.apps.get(key)
         held = None if app is None else app.bound.get(name) or app.waiting.get(name)
         if held is None or held[1] is not node:
             orphans.append(f"{name} on {node.name}")
@@ -104,10 +104,10 @@ def _standing(seen: YuniKornState, node: Node, orphans: list[str]) -> dict[str, 
     return dict(used)
 
 
-def _without_node(seen: YuniKornState) -> Steps[list[str]]:
+def _without_node(state: YuniKornState) -> Steps[list[str]]:
     """Return the allocations that their nodes do not know."""
     lost: list[str] = []
-    for app in seen.view.apps.values():
+    for app in state.view.apps.values():
         for held in (app.bound, app.waiting):
             for piece in in_pieces(held.items()):
                 yield
@@ -139,8 +139,8 @@ class _Page:
         self._lines.append(f"# HELP {name} {about}")
         self._lines.append(f"# TYPE {name} {kind}")
         for labels, value in samples:
-            said = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-            self._lines.append(f"{name}{{{said}}} {value}")
+            pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            self._lines.append(f"{name}{{{pairs}}} {value}")
 
     def text(self) -> str:
         """Return the text."""
@@ -157,13 +157,13 @@ def name_in_metric(name: str) -> str:
 
 
 # REST-24
-def metrics(seen: YuniKornState) -> Steps[str]:
+def metrics(state: YuniKornState) -> Steps[str]:
     """Return the text of all metrics."""
     page = _Page()
-    _scheduler(page, seen.ledger.counts)
-    yield from _applications(page, seen)
-    yield from _nodes(page, seen)
-    yield from _queues(page, seen)
+    _scheduler(page, state.ledger.counts)
+    yield from _applications(page, state)
+    yield from _nodes(page, state)
+    yield from _queues(page, state)
     return page.text()
 
 
@@ -195,35 +195,35 @@ def _by_state(**values: int) -> list[tuple[_Labels, int]]:
     return [({"state": state}, value) for state, value in values.items()]
 
 
-def _applications(page: _Page, seen: YuniKornState) -> Steps[None]:
+def _applications(page: _Page, state: YuniKornState) -> Steps[None]:
     states: Counter[str] = Counter()
     in_queue: Counter[tuple[str, str]] = Counter()
-    for piece in in_pieces(seen.view.apps.values()):
+    for piece in in_pieces(state.view.apps.values()):
         yield
         for app in piece:
-            state = app.state.value.lower()
-            states[state] += 1
-            in_queue[app.identity.path, state] += 1
-    states["completed"] = seen.ledger.counts.completed_apps
+            app_state = app.state.value.lower()
+            states[app_state] += 1
+            in_queue[app.identity.path, app_state] += 1
+    states["completed"] = state.ledger.counts.completed_apps
     page.add(
         "yunikorn_scheduler_application_total",
         "gauge",
         "How many applications are in a state.",
-        [({"state": state}, states[state]) for state in _LIVE],
+        [({"state": app_state}, states[app_state]) for app_state in _LIVE],
     )
     page.add(
         "yunikorn_queue_app",
         "gauge",
         "How many applications of a queue are in a state.",
         [
-            ({"queue": queue, "state": state}, count)
-            for (queue, state), count in sorted(in_queue.items())
+            ({"queue": queue, "state": app_state}, count)
+            for (queue, app_state), count in sorted(in_queue.items())
         ],
     )
 
 
-def _nodes(page: _Page, seen: YuniKornState) -> Steps[None]:
-    nodes = seen.view.nodes.nodes
+def _nodes(page: _Page, state: YuniKornState) -> Steps[None]:
+    nodes = state.view.nodes.nodes
     ready = 0
     usage: dict[str, Counter[int]] = {}
     for piece in in_pieces(nodes.values()):
@@ -247,22 +247,22 @@ def _nodes(page: _Page, seen: YuniKornState) -> Steps[None]:
         )
 
 
-def _queues(page: _Page, seen: YuniKornState) -> Steps[None]:
+def _queues(page: _Page, state: YuniKornState) -> Steps[None]:
     amounts: list[tuple[_Labels, int]] = []
     apps: list[tuple[_Labels, int]] = []
-    counts = seen.ledger.counts.queues
-    queues = sorted(seen.machine.registry.queues.items())
+    counts = state.ledger.counts.queues
+    queues = sorted(state.machine.registry.queues.items())
     for piece in in_pieces(queues):
         yield
         for path, entry in piece:
-            amounts += _amounts(seen, path, entry.key)
+            amounts += _amounts(state, path, entry.key)
             one = counts.get(path)
-            for state, value in (
+            for outcome, value in (
                 ("completed", 0 if one is None else one.completed),
                 ("failed", 0),
                 ("rejected", 0),
             ):
-                apps.append(({"queue": path, "state": state}, value))
+                apps.append(({"queue": path, "state": outcome}, value))
     page.add("yunikorn_queue_app_total", "counter", "How applications of a queue ended.", apps)
     page.add("yunikorn_queue_resource", "gauge", "What a queue has, and may have.", amounts)
     for path, _ in queues:
@@ -279,50 +279,50 @@ def _queues(page: _Page, seen: YuniKornState) -> Steps[None]:
         yield
 
 
-def _amounts(seen: YuniKornState, path: str, key: int) -> Iterator[tuple[_Labels, int]]:
-    view = seen.view.queues.get(key)
+def _amounts(state: YuniKornState, path: str, key: int) -> Iterator[tuple[_Labels, int]]:
+    view = state.view.queues.get(key)
     if view is None:
         return
     config = view.config
-    most = dict(config.max.amounts) if view.parent is not None else seen.view.nodes.total
-    for state, amounts in (
+    most = dict(config.max.amounts) if view.parent is not None else state.view.nodes.total
+    for category, amounts in (
         ("guaranteed", config.guaranteed),
         ("max", most),
         ("allocated", view.usage()),
         ("pending", view.types.amounts(view.pending)),
     ):
         for kind, amount in sorted(amounts.items()):
-            yield {"queue": path, "state": state, "resource": kind}, bound(amount)
+            yield {"queue": path, "state": category, "resource": kind}, bound(amount)
     if config.max_applications:
         labels = {"queue": path, "state": "maxRunningApps", "resource": "apps"}
         yield labels, config.max_applications
 
 
 # REST-23
-def everything(seen: YuniKornState, now_us: int) -> Steps[Made]:
+def everything(state: YuniKornState, now_us: int) -> Steps[JsonObject]:
     """Return the state dump, but for what is not in the state.
 
     Args:
-        seen: The state.
+        state: The state.
         now_us: The present instant, in microseconds since the origin.
     """
-    partition = seen.partition
-    applications: list[Made] = []
-    for app in seen.view.apps.values():
-        made = yield from application(seen, app)
+    partition = state.partition
+    applications: list[JsonObject] = []
+    for app in state.view.apps.values():
+        made = yield from application(state, app)
         applications.append(made)
-    applications += [completed(seen, entry) for entry in seen.ledger.completed.values()]
+    applications += [completed(state, entry) for entry in state.ledger.completed.values()]
     return {
-        "timestamp": seen.ns(now_us),
-        "partitions": (yield from partitions(seen)),
+        "timestamp": state.ns(now_us),
+        "partitions": (yield from partitions(state)),
         "applications": applications,
-        "appHistory": history(seen, now_us, containers=False),
-        "nodes": [{"partitionName": partition, "nodesInfo": (yield from nodes(seen))}],
-        "clusterInfo": clusters(seen),
-        "containerHistory": history(seen, now_us, containers=True),
-        "queues": [(yield from tree(seen))],
+        "appHistory": history(state, now_us, containers=False),
+        "nodes": [{"partitionName": partition, "nodesInfo": (yield from nodes(state))}],
+        "clusterInfo": clusters(state),
+        "containerHistory": history(state, now_us, containers=True),
+        "queues": [(yield from tree(state))],
         "rmDiagnostics": {"empty": "Muster is no part of a cluster's control plane"},
-        "placementRules": [{"partition": partition, "rules": rules(seen.machine.configuration)}],
+        "placementRules": [{"partition": partition, "rules": rules(state.machine.configuration)}],
     }
 
 
@@ -330,10 +330,10 @@ def everything(seen: YuniKornState, now_us: int) -> Steps[Made]:
 def stacks() -> str:
     """Return what each thread of the process does now."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    told: list[str] = []
+    lines: list[str] = []
     frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - documented
     for ident, frame in frames.items():
-        told.append(f"thread {names.get(ident, ident)}:\n")
-        told += traceback.format_stack(frame)
-        told.append("\n")
-    return "".join(told)
+        lines.append(f"thread {names.get(ident, ident)}:\n")
+        lines += traceback.format_stack(frame)
+        lines.append("\n")
+    return "".join(lines)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from muster import _version
 from muster.service.yunikorn.objects.values import (
     RM_ID,
-    Made,
+    JsonObject,
     YuniKornState,
     bounded,
     go_duration,
@@ -44,13 +44,13 @@ def _build_date() -> str:
 
 
 # REST-6
-def clusters(seen: YuniKornState) -> list[Made]:
+def clusters(state: YuniKornState) -> list[JsonObject]:
     """Return the cluster, once for each partition."""
     return [
         {
-            "clusterName": seen.cluster,
-            "partition": seen.partition,
-            "startTime": seen.started_us * 1_000,
+            "clusterName": state.cluster,
+            "partition": state.partition,
+            "startTime": state.started_us * 1_000,
             "rmBuildInformation": [
                 {"buildVersion": _version.__version__, "buildDate": _build_date(), "rmId": RM_ID}
             ],
@@ -59,9 +59,9 @@ def clusters(seen: YuniKornState) -> list[Made]:
 
 
 # REST-6
-def partitions(seen: YuniKornState) -> Steps[list[Made]]:
+def partitions(state: YuniKornState) -> Steps[list[JsonObject]]:
     """Return the partition."""
-    view, config = seen.view, seen.machine.configuration
+    view, config = state.view, state.machine.configuration
     states: Counter[str] = Counter()
     containers = 0
     used: Counter[str] = Counter()
@@ -74,16 +74,16 @@ def partitions(seen: YuniKornState) -> Steps[list[Made]]:
         yield
         for node in nodes:
             used.update(node.used)
-    if seen.ledger.completed:
-        states["Completed"] += len(seen.ledger.completed)
+    if state.ledger.completed:
+        states["Completed"] += len(state.ledger.completed)
     capacity = dict(view.nodes.total)
     in_use = {**dict.fromkeys(capacity, 0), **used}
     return [
         {
             "clusterId": RM_ID,
-            "name": seen.partition,
+            "name": state.partition,
             "state": "Active",
-            "lastStateTransitionTime": seen.started_us * 1_000,
+            "lastStateTransitionTime": state.started_us * 1_000,
             "capacity": {
                 "capacity": resource_map(capacity),
                 "usedCapacity": resource_map(in_use),
@@ -103,42 +103,42 @@ def partitions(seen: YuniKornState) -> Steps[list[Made]]:
 
 
 # REST-18
-def history(seen: YuniKornState, now_us: int, *, containers: bool) -> list[Made]:
+def history(state: YuniKornState, now_us: int, *, containers: bool) -> list[JsonObject]:
     """Return what ran, minute by minute; the numbers are texts.
 
     Args:
-        seen: The state.
+        state: The state.
         now_us: The present instant, in microseconds since the origin.
-        containers: Whether asks that hold a node are told, and not applications.
+        containers: Whether asks that hold a node are counted, and not applications.
     """
     name = "totalContainers" if containers else "totalApplications"
     return [
         {
-            "timestamp": seen.ns(point.at_us),
+            "timestamp": state.ns(point.at_us),
             name: str(point.containers if containers else point.apps),
         }
-        for point in seen.ledger.history(now_us)
+        for point in state.ledger.history(now_us)
     ]
 
 
-_ONLY: Final[Made] = {"name": "provided", "parameters": {"create": "true"}}
+_ONLY: Final[JsonObject] = {"name": "provided", "parameters": {"create": "true"}}
 """What is done without rules: an application names its queue, which is made if need be."""
 
 
 # REST-20
-def rules(config: Configuration) -> list[Made]:
+def rules(config: Configuration) -> list[JsonObject]:
     """Return the placement rules that are obeyed, in order."""
     return [_rule(rule) for rule in config.placement_rules] or [_ONLY]
 
 
-def _rule(rule: PlacementRule) -> Made:
+def _rule(rule: PlacementRule) -> JsonObject:
     parameters = {"create": "true" if rule.create else "false"}
     if rule.name is RuleName.FIXED:
         parameters["queue"] = rule.value
         parameters["qualified"] = "true" if _is_qualified(rule.value) else "false"
     elif rule.name is RuleName.TAG:
         parameters["tagName"] = rule.value
-    made: Made = {"name": rule.name.value, "parameters": parameters}
+    made: JsonObject = {"name": rule.name.value, "parameters": parameters}
     if rule.parent is not None:
         made["parentRule"] = _rule(rule.parent)
     one = rule.filter
@@ -152,8 +152,8 @@ def _is_qualified(queue: str) -> bool:
     return queue.lower().split(".")[0] == "root"
 
 
-def _filter(one: PlacementFilter) -> Made:
-    made: Made = {"type": "deny" if one.deny else "allow"}
+def _filter(one: PlacementFilter) -> JsonObject:
+    made: JsonObject = {"type": "deny" if one.deny else "allow"}
     for name, entries in (("user", one.users), ("group", one.groups)):
         is_pattern = _is_pattern(entries)
         made[f"{name}List"] = [] if is_pattern else list(entries)
@@ -166,62 +166,62 @@ def _is_pattern(entries: Sequence[str]) -> bool:
     return len(entries) == 1 and is_expression(entries[0])
 
 
-def tree(seen: YuniKornState) -> Steps[Made]:
+def tree(state: YuniKornState) -> Steps[JsonObject]:
     """Return the root with all queues below it."""
-    made: dict[str, Made] = {}
-    root: Made = {}
-    waiting = _accepted(seen)
+    made: dict[str, JsonObject] = {}
+    root: JsonObject = {}
+    waiting = _accepted_apps(state)
     yield
-    for path, entry in sorted(seen.machine.registry.queues.items()):
+    for path, entry in sorted(state.machine.registry.queues.items()):
         yield
-        one = made[path] = queue(seen, entry, waiting)
+        one = made[path] = queue(state, entry, waiting)
         one["children"] = []
         parent = entry.parent
         if parent is None:
             root = one
-            one["partition"] = seen.partition
+            one["partition"] = state.partition
         else:
             made[parent.config.path]["children"].append(one)
     return root
 
 
-def single(seen: YuniKornState, entry: QueueEntry) -> Made:
+def single(state: YuniKornState, entry: QueueEntry) -> JsonObject:
     """Return one queue without those below it."""
-    return queue(seen, entry, _accepted(seen)) | {"partition": seen.partition}
+    return queue(state, entry, _accepted_apps(state)) | {"partition": state.partition}
 
 
-def subtree(seen: YuniKornState, entry: QueueEntry) -> Steps[Made]:
+def subtree(state: YuniKornState, entry: QueueEntry) -> Steps[JsonObject]:
     """Return one queue with all queues below it."""
-    waiting = _accepted(seen)
+    waiting = _accepted_apps(state)
     yield
 
-    def below(entry: QueueEntry) -> Steps[Made]:
+    def below(entry: QueueEntry) -> Steps[JsonObject]:
         yield
-        children: list[Made] = []
+        children: list[JsonObject] = []
         for child in _children(entry):
             made = yield from below(child)
             children.append(made)
-        return queue(seen, entry, waiting) | {"children": children}
+        return queue(state, entry, waiting) | {"children": children}
 
     made = yield from below(entry)
-    return made | {"partition": seen.partition}
+    return made | {"partition": state.partition}
 
 
 # REST-7
-def queue(seen: YuniKornState, entry: QueueEntry, accepted: Mapping[str, list[str]]) -> Made:
+def queue(state: YuniKornState, entry: QueueEntry, accepted: Mapping[str, list[str]]) -> JsonObject:
     """Return one queue.
 
     Args:
-        seen: The state.
+        state: The state.
         entry: The queue.
         accepted: The Accepted applications of each queue that count against its maximum.
     """
     config, settings = entry.config, entry.config.settings
-    view = seen.view.queues.get(entry.key)
+    view = state.view.queues.get(entry.key)
     used = {} if view is None else view.usage()
     pending = {} if view is None else view.types.amounts(view.pending)
     is_leaf = not config.is_parent
-    made: Made = {
+    made: JsonObject = {
         "queuename": config.path,
         "status": "Draining" if entry.draining else "Active",
         "partition": "",
@@ -231,7 +231,7 @@ def queue(seen: YuniKornState, entry: QueueEntry, accepted: Mapping[str, list[st
         "properties": dict(config.own_properties),
         "allocatedResource": resource_map(used),
         "pendingResource": resource_map(pending),
-        "headroom": bounded(_headroom(seen, entry)),
+        "headroom": bounded(_headroom(state, entry)),
         "runningApps": 0 if view is None else view.running,
         "currentPriority": priority(None if view is None else view.priority),
         "sortingPolicy": settings.sort_policy.value if is_leaf else "fair",
@@ -247,13 +247,13 @@ def queue(seen: YuniKornState, entry: QueueEntry, accepted: Mapping[str, list[st
         made["parent"] = entry.parent.config.path
     if config.path in accepted:
         made["allocatingAcceptedApps"] = accepted[config.path]
-    return made | _limits(seen, config, resource_map(used))
+    return made | _limits(state, config, resource_map(used))
 
 
-def _limits(seen: YuniKornState, config: QueueConfig, used: Mapping[str, int]) -> Made:
+def _limits(state: YuniKornState, config: QueueConfig, used: Mapping[str, int]) -> JsonObject:
     """Return what a queue has at most and at least, as far as it is said."""
-    made: Made = {}
-    most = _most(seen, config)
+    made: JsonObject = {}
+    most = _most(state, config)
     if most:
         made["maxResource"] = bounded(most)
         made["absUsedCapacity"] = percentages(used, most)
@@ -272,20 +272,20 @@ def _limits(seen: YuniKornState, config: QueueConfig, used: Mapping[str, int]) -
     return made
 
 
-def _most(seen: YuniKornState, config: QueueConfig) -> dict[str, int]:
+def _most(state: YuniKornState, config: QueueConfig) -> dict[str, int]:
     """Return what a queue may use at most; of the root, what all nodes have."""
     if config.path == ROOT:
-        return dict(seen.view.nodes.total)
+        return dict(state.view.nodes.total)
     return dict(config.max.amounts)
 
 
 # REST-8
-def _headroom(seen: YuniKornState, entry: QueueEntry) -> dict[str, int]:
+def _headroom(state: YuniKornState, entry: QueueEntry) -> dict[str, int]:
     """Return how much more may be used of each type that the queue or one above it limits."""
     room: dict[str, int] = {}
     for one in entry.upward():
-        view = seen.view.queues.get(one.key)
-        for kind, most in _most(seen, one.config).items():
+        view = state.view.queues.get(one.key)
+        for kind, most in _most(state, one.config).items():
             left = most - (0 if view is None else view.used(kind))
             room[kind] = min(room.get(kind, left), left)
     return room
@@ -295,10 +295,10 @@ def _children(entry: QueueEntry) -> list[QueueEntry]:
     return [child for _, child in sorted(entry.children.items())]
 
 
-def _accepted(seen: YuniKornState) -> dict[str, list[str]]:
+def _accepted_apps(state: YuniKornState) -> dict[str, list[str]]:
     """Return the Accepted applications that count as running, for each queue on their paths."""
     found: dict[str, list[str]] = {}
-    for leaf in _leaves(seen):
+    for leaf in _leaves(state):
         if leaf.running:
             for app in leaf.apps.values():
                 if app.state is AppState.ACCEPTED and app.running:
@@ -307,8 +307,8 @@ def _accepted(seen: YuniKornState) -> dict[str, list[str]]:
     return found
 
 
-def _leaves(seen: YuniKornState) -> Iterator[LeafView]:
-    queues: Iterator[ViewQueue] = iter(seen.view.queues.values())
+def _leaves(state: YuniKornState) -> Iterator[LeafView]:
+    queues: Iterator[ViewQueue] = iter(state.view.queues.values())
     return (one for one in queues if isinstance(one, LeafView))
 
 
@@ -317,19 +317,19 @@ _SEPARATOR: Final = "."
 
 
 # REST-21
-def users(seen: YuniKornState) -> Steps[list[Made]]:
+def users(state: YuniKornState) -> Steps[list[JsonObject]]:
     """Return the users of live applications, by name."""
     limits: _Limits = {
-        (limit.user, limit.queue): limit for limit in seen.view.limits() if limit.user is not None
+        (limit.user, limit.queue): limit for limit in state.view.limits() if limit.user is not None
     }
     by_user: dict[str, list[ViewApp]] = {}
-    for piece in in_pieces(seen.view.apps.values()):
+    for piece in in_pieces(state.view.apps.values()):
         yield
         for app in piece:
             user = app.identity.user[0]
             if user is not None:
                 by_user.setdefault(user, []).append(app)
-    made: list[Made] = []
+    made: list[JsonObject] = []
     for user, apps in sorted(by_user.items()):
         yield
         groups = {app.identity.name: app.group for app in apps if app.group is not None}
@@ -338,19 +338,21 @@ def users(seen: YuniKornState) -> Steps[list[Made]]:
 
 
 # REST-21
-def groups(seen: YuniKornState) -> Steps[list[Made]]:
+def groups(state: YuniKornState) -> Steps[list[JsonObject]]:
     """Return the groups for which applications count under a limit, by name."""
     limits: _Limits = {
-        (limit.group, limit.queue): limit for limit in seen.view.limits() if limit.group is not None
+        (limit.group, limit.queue): limit
+        for limit in state.view.limits()
+        if limit.group is not None
     }
     limited = {name for name, _ in limits}
     by_group: dict[str, list[ViewApp]] = {}
-    for piece in in_pieces(seen.view.apps.values()):
+    for piece in in_pieces(state.view.apps.values()):
         yield
         for app in piece:
             if app.group in limited:
                 by_group.setdefault(app.group, []).append(app)
-    made: list[Made] = []
+    made: list[JsonObject] = []
     for group, apps in sorted(by_group.items()):
         yield
         names = [app.identity.name for app in apps]
@@ -359,16 +361,16 @@ def groups(seen: YuniKornState) -> Steps[list[Made]]:
     return made
 
 
-def _usage(who: str, apps: Iterable[ViewApp], limits: _Limits) -> Made:
+def _usage(who: str, apps: Iterable[ViewApp], limits: _Limits) -> JsonObject:
     """Return what applications have in each queue on their paths, from the root down."""
-    made: dict[str, Made] = {}
+    made: dict[str, JsonObject] = {}
     for app in apps:
         names = app.identity.path.split(_SEPARATOR)
         for depth in range(len(names)):
             path = _SEPARATOR.join(names[: depth + 1])
             one = made.get(path)
             if one is None:
-                one = made[path] = _begun(path, limits.get((who, path)))
+                one = made[path] = _new_usage(path, limits.get((who, path)))
                 if depth:
                     made[_SEPARATOR.join(names[:depth])]["children"].append(one)
             usage = one["resourceUsage"]
@@ -379,8 +381,13 @@ def _usage(who: str, apps: Iterable[ViewApp], limits: _Limits) -> Made:
     return made[ROOT]
 
 
-def _begun(path: str, limit: LimitSnapshot | None) -> Made:
-    made: Made = {"queuePath": path, "resourceUsage": {}, "runningApplications": [], "children": []}
+def _new_usage(path: str, limit: LimitSnapshot | None) -> JsonObject:
+    made: JsonObject = {
+        "queuePath": path,
+        "resourceUsage": {},
+        "runningApplications": [],
+        "children": [],
+    }
     if limit is not None:
         if limit.max:
             made["maxResources"] = dict(limit.max)

@@ -1,7 +1,7 @@
 """The configuration in force: as the file has it, in YAML, or with capitals, in JSON.
 
-Quantities are texts as they were written. So the file of the configuration is told, if it is what is
-in force; otherwise what is in force is written anew.
+Quantities are texts as they were written. So the answer is the file of the configuration, if that
+is in force; otherwise the configuration in force is written anew.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import yaml
 
 from muster.config_files import parse_configuration, parse_document
 from muster.feeds._configuration import write_configuration as written_anew
-from muster.service.yunikorn.objects.values import Made
+from muster.service.yunikorn.objects.values import JsonObject
 from muster_core.config.model import Configuration
 from muster_core.config.tree import entries_of, is_null, items_of
 from muster_core.errors import ConfigError
@@ -65,7 +65,7 @@ def as_yaml(text: str) -> str:
     return yaml.safe_dump(made, sort_keys=False, allow_unicode=True)
 
 
-def as_map(text: str) -> Made:
+def as_map(text: str) -> JsonObject:
     """Return the configuration of a text with YuniKorn's names of fields in JSON."""
     document = _document(text)
     return {
@@ -139,7 +139,7 @@ def _map(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _each(make: Callable[[Mapping[str, Any]], Made]) -> Callable[[object], list[Made]]:
+def _each(make: Callable[[Mapping[str, Any]], JsonObject]) -> Callable[[object], list[JsonObject]]:
     return lambda value: [make(one) for one in _maps(value)]
 
 
@@ -148,7 +148,7 @@ _AS_IT_IS: Final[Mapping[str, Callable[[Any], object]]] = {}
 
 def _made(
     source: Mapping[str, Any], names: str, turns: Mapping[str, Callable[[Any], object]] = _AS_IT_IS
-) -> Made:
+) -> JsonObject:
     """Return the fields that are there and are not empty; their keys in YAML are in lower case.
 
     Args:
@@ -156,7 +156,7 @@ def _made(
         names: The names of the fields in JSON, with blanks between them.
         turns: What makes the values of some of them.
     """
-    made: Made = {}
+    made: JsonObject = {}
     for name in names.split():
         if name.lower() in source:
             value = source[name.lower()]
@@ -170,7 +170,7 @@ def _text(source: Mapping[str, Any], key: str) -> str:
     return str(source.get(key, ""))
 
 
-def _partition(one: Mapping[str, Any]) -> Made:
+def _partition(one: Mapping[str, Any]) -> JsonObject:
     preemption, order = _map(one.get("preemption")), _map(one.get("nodesortpolicy"))
     turns = {"Queues": _each(_queue), "PlacementRules": _each(_rule), "Limits": _each(_limit)}
     return {
@@ -186,7 +186,7 @@ def _partition(one: Mapping[str, Any]) -> Made:
     }
 
 
-def _queue(one: Mapping[str, Any]) -> Made:
+def _queue(one: Mapping[str, Any]) -> JsonObject:
     template = _map(one.get("childtemplate"))
     names = "Parent MaxApplications Properties AdminACL SubmitACL Queues Limits"
     return {
@@ -200,15 +200,15 @@ def _queue(one: Mapping[str, Any]) -> Made:
     }
 
 
-def _resources(one: Mapping[str, Any]) -> Made:
+def _resources(one: Mapping[str, Any]) -> JsonObject:
     return _made(_map(one.get("resources")), "Guaranteed Max")
 
 
-def _limit(one: Mapping[str, Any]) -> Made:
+def _limit(one: Mapping[str, Any]) -> JsonObject:
     return _made(one, "Limit Users Groups MaxResources MaxApplications")
 
 
-def _rule(one: Mapping[str, Any]) -> Made:
+def _rule(one: Mapping[str, Any]) -> JsonObject:
     chosen = _map(one.get("filter"))
     return {
         "Name": _text(one, "name"),

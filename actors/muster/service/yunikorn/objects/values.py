@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from muster_core.view import DecisionView
 
 
-Made = dict[str, Any]
+JsonObject = dict[str, Any]
 """An object, as it becomes JSON."""
 
 RM_ID: Final = "muster"
@@ -70,7 +70,7 @@ class YuniKornState:
 def resource_map(amounts: Mapping[str, int]) -> dict[str, int]:
     """Return amounts with ``vcore`` and ``memory``, even if there is none of them.
 
-    A sum that is above 2^63-1 is told as that: YuniKorn's clients refuse anything larger.
+    A sum above 2^63-1 is written as 2^63-1: YuniKorn's clients refuse anything larger.
     """
     return dict.fromkeys(_ALWAYS, 0) | bounded(amounts)
 
@@ -134,6 +134,6 @@ def priority(highest: int | None) -> int:
     return NOTHING_PENDING if highest is None else highest
 
 
-def without_empty(made: Made) -> Made:
+def without_empty(made: JsonObject) -> JsonObject:
     """Leave out fields that are None, or empty."""
     return {name: value for name, value in made.items() if value not in (None, "", [], {})}
