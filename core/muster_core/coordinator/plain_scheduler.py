@@ -263,8 +263,8 @@ class PlainScheduler:
         closes = self.machine.close_gangs()
         if not closes:
             return
-        said = [self._gangs[key].handle(close) for key, close in closes.items()]
-        gangs = [report for report in said if report is not None]
+        reports = [self._gangs[key].handle(close) for key, close in closes.items()]
+        gangs = [report for report in reports if report is not None]
         all_at_once(self.machine.apply_gangs(gangs))
         for gang in gangs:
             if gang.gone:

@@ -366,7 +366,7 @@ class ApplicationMachine:
     def _lose_node(self, request: LoseNode) -> None:
         places = self._places
         held, bound = [*places.bound.values(), *places.waiting.values()], set(places.bound)
-        for allocation in [here for here in held if here.node == request.node]:
+        for allocation in [one for one in held if one.node == request.node]:
             order = (request.origin.seq, allocation.number, 0)
             if allocation.ask.once and allocation.ask.name in bound:
                 self._finish(allocation.ask.name, order, Reason.NODE_LOST, lost=True)

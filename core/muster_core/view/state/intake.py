@@ -309,10 +309,10 @@ class Intake:
             case _:
                 assert_never(action)
 
-    def _note_failure(self, app: ViewApp, said: Decision) -> None:
+    def _note_failure(self, app: ViewApp, decision: Decision) -> None:
         """Record that the work of a bound ask, freed right before, could not be started."""
         assert self._freed is not None, "the bind of an ask has failed that was not bound"
-        app.failed_on[self._freed.name] = self._freed, said.node or "", said.message
+        app.failed_on[self._freed.name] = self._freed, decision.node or "", decision.message
 
     # APP-5, APP-10
     def end_state(self, key: int, now_us: int) -> AppState:
