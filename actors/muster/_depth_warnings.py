@@ -48,8 +48,8 @@ def with_depth_warnings(
         for named, owner in _owners(path, queue):
             if named in idle:
                 owner["properties"].fields()[_DEPTH].warn(f"{named}: {idle[named]}")
-    told = (warned.problem for warned in report.warnings)
-    return attrs.evolve(configuration, told=(*configuration.told, *told))
+    warnings = (warned.problem for warned in report.warnings)
+    return attrs.evolve(configuration, told=(*configuration.told, *warnings))
 
 
 def _idle(queue: QueueConfig, scope: QueueConfig | None) -> Iterator[tuple[str, str]]:

@@ -303,10 +303,10 @@ class Server:
         problem = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
         if "detail" not in problem:
             raise ServerError(self._no_muster(), response.status_code)
-        told = str(problem["detail"])
+        message = str(problem["detail"])
         if response.status_code == HTTPStatus.UNAUTHORIZED:
-            told += ": put a token into MUSTER_TOKEN, or name a file with --token-file"
-        raise ServerError(told, response.status_code, problem)
+            message += ": put a token into MUSTER_TOKEN, or name a file with --token-file"
+        raise ServerError(message, response.status_code, problem)
 
     def _no_muster(self) -> str:
         return f"{self.url}: does not answer as Muster does: is it the address of `muster serve`?"
@@ -321,17 +321,19 @@ class Server:
             raise ServerError(self._unreachable(error)) from error
 
     def _unreachable(self, error: httpx.TransportError) -> str:
-        asked, told = error.request.url, str(error) or type(error).__name__
+        asked, message = error.request.url, str(error) or type(error).__name__
         if asked.netloc != self.client.base_url.netloc:
             leader = f"{asked.scheme}://{asked.netloc.decode()}"
-            told = f"{self.url}: follows {leader}, which cannot be reached: {told}"
-            return f"{told}: if that server is gone for good, `muster promote` lets this one lead"
-        told = f"{self.url}: cannot be reached: {told}"
-        if "WRONG_VERSION_NUMBER" in told:
-            return f"{told}: does it speak plain HTTP, so that its address begins with http://?"
+            message = f"{self.url}: follows {leader}, which cannot be reached: {message}"
+            return (
+                f"{message}: if that server is gone for good, `muster promote` lets this one lead"
+            )
+        message = f"{self.url}: cannot be reached: {message}"
+        if "WRONG_VERSION_NUMBER" in message:
+            return f"{message}: does it speak plain HTTP, so that its address begins with http://?"
         if isinstance(error, httpx.RemoteProtocolError) and asked.scheme == "http":
-            return f"{told}: does it speak HTTPS, so that its address begins with https://?"
-        return f"{told}: is `muster serve` running there?"
+            return f"{message}: does it speak HTTPS, so that its address begins with https://?"
+        return f"{message}: is `muster serve` running there?"
 
 
 def at(*parts: str) -> str:
@@ -412,8 +414,8 @@ def _verified(authority: Path | None) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=os.fspath(authority))
     except OSError as error:
-        told = error.strerror or str(error)
-        raise ServerError(f"{authority}: cannot be used as certificates: {told}") from None
+        message = error.strerror or str(error)
+        raise ServerError(f"{authority}: cannot be used as certificates: {message}") from None
 
 
 SILENCE_S: Final = 60.0

@@ -583,8 +583,8 @@ async def open_storage(
 
     async with _thread() as run:
         writer, kept = await run(opened)
-        for told in writer.privacy:
-            _LOG.warning("%s", told)
+        for warning in writer.privacy:
+            _LOG.warning("%s", warning)
         storage = Storage(writer, options, kept, pace, run, mirror)
         try:
             yield storage

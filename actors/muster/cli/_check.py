@@ -325,8 +325,8 @@ def _configuration_verdict(
         configuration = parse_configuration(text, file=name, partition=partition)
         return ConfigurationVerdict(name, configuration, strict=strict)
     except ConfigError as error:
-        told = None if text is None else feed_hint(name, text)
-        return ConfigurationVerdict(name, problems=() if told else error.problems, unreadable=told)
+        hint = None if text is None else feed_hint(name, text)
+        return ConfigurationVerdict(name, problems=() if hint else error.problems, unreadable=hint)
     except OSError as error:
         return ConfigurationVerdict(name, unreadable=error.strerror or str(error))
 
@@ -341,8 +341,8 @@ def _print_configuration_verdict(verdict: ConfigurationVerdict) -> None:
     elif verdict.configuration is None:
         click.echo(f"{verdict.name}: refused ({counted(len(verdict.problems), 'problem')})")
     elif verdict.status:
-        told = counted(len(verdict.warnings), "warning")
-        click.echo(f"{verdict.name}: valid, but not without warnings ({told})")
+        count = counted(len(verdict.warnings), "warning")
+        click.echo(f"{verdict.name}: valid, but not without warnings ({count})")
     else:
         queues = counted(_queues(verdict.configuration.root), "queue")
         click.echo(f"{verdict.name}: ok (partition {verdict.configuration.partition}, {queues})")

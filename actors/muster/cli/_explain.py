@@ -321,8 +321,8 @@ def print_overview(overview: Overview, origin_us: int | None) -> None:
             waited = _clock(overview.at_us - one.since_us)
             reason = one.dominant
             at_us = instant_of(reason.facts)
-            said = dated(reason.message, at_us, lambda at_us: _instant(at_us, origin_us))
-            click.echo(f"- {one.app}/{one.ask}, for {waited}: {said}")
+            message = dated(reason.message, at_us, lambda at_us: _instant(at_us, origin_us))
+            click.echo(f"- {one.app}/{one.ask}, for {waited}: {message}")
             if one.past_share is not None and one.past_share is not reason:
                 click.echo(f"  {one.past_share.message}")
 

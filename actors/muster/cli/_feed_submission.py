@@ -336,8 +336,8 @@ class SingleRequest:
     def _tell(self, count: int, refused: int, decisions: Sequence[object] | None) -> None:
         let_in = 0 if self._is_atomic and refused else count - refused
         if self._feed.output is Format.JSON:
-            told: dict[str, object] = {"feed": self._name, "sent": let_in, "refused": refused}
-            print_json(told if decisions is None else {**told, "decisions": decisions})
+            summary: dict[str, object] = {"feed": self._name, "sent": let_in, "refused": refused}
+            print_json(summary if decisions is None else {**summary, "decisions": decisions})
             return
         more = f", {refused:,} refused" if refused else ""
         if decisions is None:
@@ -375,6 +375,6 @@ def _tell(feed: SubmittedFeed, tally: SubmissionTally) -> None:
     if feed.output is Format.JSON:
         print_json({"feed": name_of(feed.file), **attrs.asdict(tally)})
         return
-    told = counted(tally.sent, "event")
+    sent = counted(tally.sent, "event")
     refused = f", {tally.refused:,} refused" if tally.refused else ""
-    click.echo(f"{name_of(feed.file)}: {told} let in{refused}")
+    click.echo(f"{name_of(feed.file)}: {sent} let in{refused}")

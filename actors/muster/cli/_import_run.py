@@ -368,8 +368,8 @@ def _look_for_queues(config: str, workload: Workload) -> None:
         configuration = read_configuration(config)
     except OSError as error:
         raise FeedError(config, f"cannot be read: {error.strerror}") from None
-    for told in configuration.told:
-        complain(warning_line(told.file or config, told.line, told.path, told.message))
+    for warning in configuration.told:
+        complain(warning_line(warning.file or config, warning.line, warning.path, warning.message))
     if configuration.placement_rules:
         return
     _check_usage(config, configuration.root, workload)
@@ -407,11 +407,11 @@ def _leaves(queue: QueueConfig, path: str) -> Iterator[str]:
 def _tell(request: ImportRequest, workload: Workload, written: FeedSummary) -> None:
     to_stdout = request.target == STDOUT
     if request.output is Format.JSON:
-        told = summary_map(workload, written, request.target)
+        summary = summary_map(workload, written, request.target)
         result = _calibrated(request, workload, written)
         if result is not None:
-            told["calibration"] = calibration_map(result, instant_of(written))
-        print_json(told, err=to_stdout)
+            summary["calibration"] = calibration_map(result, instant_of(written))
+        print_json(summary, err=to_stdout)
         return
     for line in summary_lines(workload, written, request.target):
         click.echo(line, err=to_stdout)

@@ -60,20 +60,20 @@ def exit_on_feed_error(output: Format, *, err: bool = False) -> Generator[None]:
         output: The format of the command.
         err: Whether JSON goes to standard error.
     """
-    told: dict[str, object]
+    report: dict[str, object]
     try:
         yield
     except FeedError as error:
         complain(str(error))
-        told = {"error": error_map(error)}
+        report = {"error": error_map(error)}
     except ConfigError as error:
         for problem in error.problems:
             complain(str(problem))
-        told = {"problems": [{"file": one.file, **problem_map(one)} for one in error.problems]}
+        report = {"problems": [{"file": one.file, **problem_map(one)} for one in error.problems]}
     else:
         return
     if output is Format.JSON:
-        print_json(told, err=err)
+        print_json(report, err=err)
     click.get_current_context().exit(UNUSABLE)
 
 
@@ -346,8 +346,8 @@ def read_configuration(name: str, partition: str | None) -> Configuration:
         if feed is not None:
             raise FeedError(shown, feed) from error
         first, *others = error.problems
-        told = "; ".join(map(str, [attrs.evolve(first, file=None, line=None), *others]))
-        raise FeedError(shown, told, first.line) from error
+        message = "; ".join(map(str, [attrs.evolve(first, file=None, line=None), *others]))
+        raise FeedError(shown, message, first.line) from error
     except OSError as error:
         raise FeedError(shown, f"cannot be read: {error.strerror or error}") from error
 
@@ -355,7 +355,8 @@ def read_configuration(name: str, partition: str | None) -> Configuration:
 def warnings_of(name: str, configuration: Configuration) -> Iterable[Warned]:
     """Return the warnings about a configuration."""
     return [
-        Warned(name_of(name), told.line, told.path, told.message) for told in configuration.told
+        Warned(name_of(name), warning.line, warning.path, warning.message)
+        for warning in configuration.told
     ]
 
 
@@ -376,8 +377,8 @@ def print_left_out(feed: str, left_out: Sequence[LeftOut]) -> None:
         named = "" if event.partition is None else f" (of partition {event.partition!r})"
         complain(f"{place_of(feed, event)}: `configure` is left out{named}")
     if len(left_out) > _MOST_LEFT_OUT:
-        told = counted(len(left_out), "`configure` event")
-        complain(f"{name_of(feed)}: … {told} left out in all")
+        count = counted(len(left_out), "`configure` event")
+        complain(f"{name_of(feed)}: … {count} left out in all")
 
 
 def print_refused(feed: str, first: Sequence[Remark], count: int) -> None:

@@ -175,7 +175,7 @@ class JobWait:
         """
         with _raising():
             try:
-                return self._until_told()
+                return self._wait_unless_repeated()
             except KeyboardInterrupt:
                 self._cancel()
                 return INTERRUPTED
@@ -186,7 +186,7 @@ class JobWait:
                 self._cancel()
                 raise
 
-    def _until_told(self) -> int:
+    def _wait_unless_repeated(self) -> int:
         """Return the exit status; the first Ctrl-C at a terminal only tells what the next does."""
         try:
             return self._wait()
@@ -272,9 +272,9 @@ class JobWait:
 
     def _end(self, name: str) -> int:
         """Return the exit status of an ask, and say how it ended if it did not end well."""
-        status, told = self._stories[name].end(self._job.run_for_us)
-        if told is not None:
-            complain(f"{self._full(name)}: {printable(told)}")
+        status, message = self._stories[name].end(self._job.run_for_us)
+        if message is not None:
+            complain(f"{self._full(name)}: {printable(message)}")
         return status
 
     def _cancel(self) -> None:

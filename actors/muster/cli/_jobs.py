@@ -318,8 +318,8 @@ class JobScript:
                 words = shlex.split(line.removeprefix(_MARK), comments=True)
                 within = _IN_SCRIPTS.make_context(_MARK, words, resilient_parsing=False)
             except (click.UsageError, ValueError) as error:
-                told = error.format_message() if isinstance(error, click.UsageError) else error
-                msg = f"{self.file}:{number}: {_MARK}: {told}"
+                message = error.format_message() if isinstance(error, click.UsageError) else error
+                msg = f"{self.file}:{number}: {_MARK}: {message}"
                 raise CommandError(msg) from None
             for name, value in within.params.items():
                 if within.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
@@ -459,7 +459,7 @@ def _gpus_of(server: Server) -> tuple[str, bool]:
             if kind == "gpu" or kind.endswith("/gpu"):
                 found.setdefault(kind, is_device)
     if len(found) != 1:
-        told = f"nodes have {' and '.join(found)}" if found else "no node has GPUs"
-        msg = f"--gpus: {told}: name their type with --resource TYPE=AMOUNT"
+        kinds_text = f"nodes have {' and '.join(found)}" if found else "no node has GPUs"
+        msg = f"--gpus: {kinds_text}: name their type with --resource TYPE=AMOUNT"
         raise CommandError(msg)
     return next(iter(found.items()))

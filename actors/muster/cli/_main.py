@@ -88,7 +88,7 @@ class MissingExtraError(click.ClickException):
         )
 
 
-def _told_of_extra(command: str | None, error: ModuleNotFoundError) -> Exception:
+def _with_missing_extra(command: str | None, error: ModuleNotFoundError) -> Exception:
     """Return what to raise if a module is missing: the same unless an extra of a command has it."""
     package = (error.name or "").partition(".")[0]
     if command is None or command not in _EXTRAS or package in {"", "muster", "muster_core"}:
@@ -132,7 +132,7 @@ class CommandGroup(click.Group):
         except BrokenPipeError:
             ctx.exit(PIPE_CLOSED)
         except ModuleNotFoundError as error:
-            raise _told_of_extra(ctx.invoked_subcommand, error) from error
+            raise _with_missing_extra(ctx.invoked_subcommand, error) from error
 
 
 _EPILOG: Final = f"""\

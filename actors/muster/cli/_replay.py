@@ -356,8 +356,8 @@ def command(
     with exit_on_feed_error(output, err=arguments.takes_stdout), suppress(KeyboardInterrupt):
         _run(arguments, tally, origin, interrupt)
         report = arguments.report
-    told = ReplayResult(tally, origin, output, report)
-    _report(arguments, told, interrupted=interrupt.hit)
+    result = ReplayResult(tally, origin, output, report)
+    _report(arguments, result, interrupted=interrupt.hit)
     context.exit(INTERRUPTED if interrupt.hit else DIFFERENT if tally.refused else 0)
 
 
@@ -544,12 +544,12 @@ class ReplayResult:
         return date_text(self.origin.us + tally.began_us), date_text(self.origin.us + tally.at_us)
 
 
-def _report(arguments: ReplayArguments, told: ReplayResult, *, interrupted: bool) -> None:
+def _report(arguments: ReplayArguments, result: ReplayResult, *, interrupted: bool) -> None:
     """Print the summary."""
-    summary, report = told.tally.summary(), told.report
+    summary, report = result.tally.summary(), result.report
     err = arguments.takes_stdout
-    if told.output is Format.JSON:
-        shown = as_map(summary, told.origin.us, interrupted=interrupted)
+    if result.output is Format.JSON:
+        shown = as_map(summary, result.origin.us, interrupted=interrupted)
         print_json({**shown, "report": report}, err=err)
         return
     feed = name_of(arguments.feed)
@@ -558,6 +558,6 @@ def _report(arguments: ReplayArguments, told: ReplayResult, *, interrupted: bool
     if len(summary.first_warnings) < summary.warnings:
         complain(f"{feed}: warning: … {summary.warnings:,} in all")
     print_refused(arguments.feed, summary.first_refusals, summary.refused)
-    print_summary(summary, told.dates(), interrupted=interrupted, err=err)
+    print_summary(summary, result.dates(), interrupted=interrupted, err=err)
     if report is not None and report != STDOUT:
         click.echo(f"Report written to {click.format_filename(report)}", err=err)

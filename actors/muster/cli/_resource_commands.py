@@ -288,8 +288,8 @@ def _unending(server: Server, app: str) -> str | None:
     if (pods := answer["item"].get("pods")) is None:
         return None
     command = deletion_of(pods["namespace"], pods["owner"])
-    told = f"the asks of {app} are pods; their cluster ends them"
-    return printable(f"{told}: {command}" if command else told)
+    message = f"the asks of {app} are pods; their cluster ends them"
+    return printable(f"{message}: {command}" if command else message)
 
 
 def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:
@@ -360,9 +360,9 @@ def drain(
         while wait and left:
             time.sleep(1)
             left = _running_on(server, node)
-    told = "asks may be placed on it again" if undo else "no more asks are placed on it"
+    state = "asks may be placed on it again" if undo else "no more asks are placed on it"
     stays = f"; {counted(left, 'ask')} still on it" if left else ""
-    _tell(context, refusal, f"{printable(node)}: {told}{stays}")
+    _tell(context, refusal, f"{printable(node)}: {state}{stays}")
 
 
 def _running_on(server: Server, node: str) -> int:

@@ -70,8 +70,8 @@ def lines_of(node: Item) -> Iterator[str]:
         yield printable(f"{kind}{of}: {free_words(kind, free)}")
         for index in range(len(free)):
             holders = held.get((kind, index), ())
-            told = ", ".join(_holder(*holder) for holder in holders) or "nobody"
-            yield printable(f"{kind} {index}: {told}")
+            holder_names = ", ".join(_holder(*holder) for holder in holders) or "nobody"
+            yield printable(f"{kind} {index}: {holder_names}")
 
 
 def _holder(name: str, milli: int) -> str:
@@ -258,9 +258,11 @@ def _describe_node(item: Item) -> None:
     print_fields(_with_devices(item, "\n".join(lines_of(item))))
 
 
-def _with_devices(item: Item, told: str) -> list[tuple[str, str]]:
+def _with_devices(item: Item, devices: str) -> list[tuple[str, str]]:
     """Return all fields, with other words for the devices."""
-    return [(title, told if title == "devices" else text) for title, text in _fields_of(item, {})]
+    return [
+        (title, devices if title == "devices" else text) for title, text in _fields_of(item, {})
+    ]
 
 
 def _ask_name(item: Item) -> str:

@@ -78,8 +78,8 @@ def _address(server: str, token_file: Path | None, cacert: Path | None) -> Serve
         try:
             token = token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            told = error.strerror if isinstance(error, OSError) else "is no text"
-            msg = f"--token-file: {token_file}: {told}"
+            problem = error.strerror if isinstance(error, OSError) else "is no text"
+            msg = f"--token-file: {token_file}: {problem}"
             raise CommandError(msg) from None
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
         msg = "the token has characters that no token has: it is one word of ASCII"

@@ -71,8 +71,8 @@ def command(
     except StoreError as error:
         complain(str(error))
         if output is Format.JSON:
-            told = str(error).removeprefix(f"{error.path}: ")
-            print_json({"error": {"file": str(error.path), "line": None, "message": told}})
+            message = str(error).removeprefix(f"{error.path}: ")
+            print_json({"error": {"file": str(error.path), "line": None, "message": message}})
         context.exit(UNUSABLE)
     if output is Format.JSON:
         checked = {"ok": not problems, "problems": problems} if verifies else {}

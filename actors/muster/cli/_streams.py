@@ -130,7 +130,7 @@ def logs_command(address: ServerAddress, /, ask: str, *, follow: bool, attempt: 
     from muster.cli._resources import ask_path  # noqa: PLC0415 - `muster run` needs none of it
     from muster.client import ServerError  # noqa: PLC0415 - needs httpx
 
-    is_told = False
+    is_announced = False
     with exit_on_server_error(), address.open() as server:
         output = LogOutput(server, ask_path(ask), attempt, follows=follow, stays=True)
         while True:
@@ -141,9 +141,9 @@ def logs_command(address: ServerAddress, /, ask: str, *, follow: bool, attempt: 
                     raise
             else:
                 return
-            if not is_told:
+            if not is_announced:
                 complain(f"{printable(ask)} has not started; its output is waited for")
-                is_told = True
+                is_announced = True
             time.sleep(_LOOKS_S)
 
 

@@ -128,14 +128,14 @@ def _check_that_commands_run(server: Server, *, waits: bool) -> None:
     """
     if SUBMIT_RETRIES.ask(server, server.runs) != "none":
         return
-    told = f"{server.url}: this server runs no commands: it was started without --run"
+    message = f"{server.url}: this server runs no commands: it was started without --run"
     if waits:
         msg = (
-            f"{told}. Start it with `muster serve --run local`. If a program that reads its "
+            f"{message}. Start it with `muster serve --run local`. If a program that reads its "
             "decisions runs them, submit with --no-wait."
         )
         raise CommandError(msg)
-    complain(f"{told}; the command waits for a program that reads its decisions")
+    complain(f"{message}; the command waits for a program that reads its decisions")
 
 
 def _submitted(
@@ -315,7 +315,7 @@ def submit_command(
     submit_job(context, address, job, waits=waits, follows=follows, output=output)
 
 
-def _check_given(context: click.Context, names: Collection[str], told: str) -> None:
+def _check_given(context: click.Context, names: Collection[str], problem: str) -> None:
     """Check that none of some options is on the command line.
 
     Raises:
@@ -324,5 +324,5 @@ def _check_given(context: click.Context, names: Collection[str], told: str) -> N
     for option in context.command.params:
         given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
         if given and option.name in names:
-            msg = f"{option.opts[0]} {told}"
+            msg = f"{option.opts[0]} {problem}"
             raise click.UsageError(msg)

@@ -253,8 +253,8 @@ class AnnotationSource:
 
     def differs(self, other: AnnotationSource) -> FieldError:
         """Return the error that this value differs from the one at another place."""
-        told_other = f"{display_value(other.written)} of {other.path}"
-        return FieldError(f"{display_value(self.written)} differs from {told_other}", self.path)
+        other_text = f"{display_value(other.written)} of {other.path}"
+        return FieldError(f"{display_value(self.written)} differs from {other_text}", self.path)
 
 
 @final

@@ -338,8 +338,8 @@ OUTCOME: Final = Kind(
 
 def exit_of(values: Values) -> Exit | None:
     """Return how the fields of an event say that a process has ended; None if they do not."""
-    told = {name: cast("int | None", values.get(name)) for name in EXIT_FIELDS}
-    return None if all(value is None for value in told.values()) else Exit(**told)
+    found = {name: cast("int | None", values.get(name)) for name in EXIT_FIELDS}
+    return None if all(value is None for value in found.values()) else Exit(**found)
 
 
 def _parse_type(value: Raw) -> str:

@@ -106,9 +106,9 @@ def only_events(
     """Read what is open already; see :func:`read_events`."""
     head = feed.head
     has_op = _HAS_OP.search(head) is not None
-    told = None if has_op else _describe_head(head)
-    if told is not None:
-        raise _error(feed.name, told)
+    problem = None if has_op else _describe_head(head)
+    if problem is not None:
+        raise _error(feed.name, problem)
     raws = read_input(feed, encoding)
     before: list[RawEvent] = []
     broken: FeedError | None = None
@@ -117,19 +117,19 @@ def only_events(
             before.append(raw)
             if _is_event(raw.value) or (logs and is_decision_map(raw.value)):
                 break
-            told = _describe_value(raw.value)
-            if told is not None or len(before) > MOST_BEFORE:
-                told = told or _NOTHING
+            problem = _describe_value(raw.value)
+            if problem is not None or len(before) > MOST_BEFORE:
+                problem = problem or _NOTHING
                 break
         else:
             if before and not has_op:  # With `op` it has events that are broken.
-                told = _describe_unknown(head, before)
+                problem = _describe_unknown(head, before)
     except FeedError as error:
         broken = error
         if not has_op and not error.problem.startswith("cannot be read"):
-            told = _describe_unknown(head, before)
-    if told is not None:
-        raise _error(feed.name, told) from broken
+            problem = _describe_unknown(head, before)
+    if problem is not None:
+        raise _error(feed.name, problem) from broken
     yield from before
     if broken is not None:
         raise broken
@@ -155,8 +155,8 @@ def word_of(name: str) -> str:
     return "-" if name == "standard input" else shlex.quote(name)
 
 
-def _error(name: str, told: str) -> FeedError:
-    return FeedError(name, told.replace("{file}", word_of(name)))
+def _error(name: str, problem: str) -> FeedError:
+    return FeedError(name, problem.replace("{file}", word_of(name)))
 
 
 def _is_event(value: Raw) -> bool:
@@ -424,7 +424,7 @@ def _op(value: dict[str, Raw], problems: list[FieldError]) -> Op | None:
 
 # FEED-15
 def _refused(problems: list[FieldError]) -> Refused:
-    told_problems = [str(problem) for problem in problems[:_MOST_PROBLEMS]]
+    messages = [str(problem) for problem in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:
-        told_problems.append(f"and {len(problems) - _MOST_PROBLEMS} more problems")
-    return Refused("; ".join(told_problems))
+        messages.append(f"and {len(problems) - _MOST_PROBLEMS} more problems")
+    return Refused("; ".join(messages))

@@ -237,10 +237,10 @@ class ChartData:
 
     charts: list[Json] = attrs.field(factory=list[Json])
 
-    def add(self, unit: str, told: Sequence[PointerRow]) -> int:
+    def add(self, unit: str, tooltips: Sequence[PointerRow]) -> int:
         """Add a chart; return its number."""
         rows: list[Json] = [
-            {"n": row.name, "c": row.style, "v": _encoded_runs(row.values)} for row in told
+            {"n": row.name, "c": row.style, "v": _encoded_runs(row.values)} for row in tooltips
         ]
         self.charts.append({"u": unit, "r": rows})
         return len(self.charts) - 1
@@ -480,14 +480,14 @@ class Plot:
         scaled = [PointerRow(row.name, row.style, self._scaled(row.values)) for row in self.areas]
         if self.total is not None:
             scaled.append(PointerRow("together", "", self._scaled(self.total)))
-        told = [PointerRow(row.name, row.style, self._scaled(row.values)) for row in self.lines]
+        lines = [PointerRow(row.name, row.style, self._scaled(row.values)) for row in self.lines]
         return Chart(
             frame=frame,
             label=self.label,
             strokes=strokes,
             high=high / self.unit.scale,
             unit=self.unit.name,
-            tooltips=[*told, *reversed(scaled)],
+            tooltips=[*lines, *reversed(scaled)],
         )
 
     def _scaled(self, values: Sequence[float | None]) -> list[float | None]:
@@ -525,8 +525,8 @@ class Plot:
         for bucket in reversed(range(frame.buckets - 1, -1, -step)):
             values = [row.values[bucket] for row in rows]
             if any(value is not None for value in values):
-                told = [NOTHING if value is None else self.unit.text(value) for value in values]
-                found.append((self._instant(bucket), told))
+                cells = [NOTHING if value is None else self.unit.text(value) for value in values]
+                found.append((self._instant(bucket), cells))
         return [row.name for row in rows], found
 
     def _instant(self, bucket: int) -> str:

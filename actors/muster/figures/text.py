@@ -130,8 +130,8 @@ def amount_text(kind: str, amount: int) -> str:
 def part_text(kind: str, part: int, whole: int) -> str:
     """Return an amount and what it is a part of: ``99 of 175 cores``, ``160 GiB of 1.5 TiB``."""
     unit, of_whole = Unit.of(kind, part), Unit.of(kind, whole)
-    told = number(part / unit.scale) if unit == of_whole else unit.text(part)
-    return f"{told} of {of_whole.text(whole)}"
+    part_words = number(part / unit.scale) if unit == of_whole else unit.text(part)
+    return f"{part_words} of {of_whole.text(whole)}"
 
 
 def counted(count: int, what: str, many: str = "") -> str:

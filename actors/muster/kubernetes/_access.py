@@ -183,8 +183,8 @@ class PluginCredentials:
         except trio.TooSlowError:
             raise self._error(f"has printed nothing for {_PLUGIN_S:.0f} s") from None
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()[-400:]
-            raise self._error(f"has ended with {done.returncode}: {said}")
+            output = done.stderr.decode(errors="replace").strip()[-400:]
+            raise self._error(f"has ended with {done.returncode}: {output}")
         try:
             return cast("Mapping[str, Any]", json.loads(done.stdout)["status"])
         except (ValueError, TypeError, LookupError):
@@ -457,10 +457,10 @@ class _Kubeconfig:
             reader.table(one, f"{path}.env", ("name", "value"))
             for one in _listed(reader, part.entry.get("env"), f"{path}.env")
         ]
-        told = None
+        cluster_info = None
         if part.is_on("provideClusterInfo"):
             keys = ("server", "tls-server-name", "certificate-authority-data", "proxy-url")
-            told = {one: text for one in keys if (text := cluster.text(one))}
+            cluster_info = {one: text for one in keys if (text := cluster.text(one))}
         args = part.entry.get("args")
         return PluginCredentials(
             (
@@ -469,7 +469,7 @@ class _Kubeconfig:
             ),
             version,
             {str(one.get("name")): str(one.get("value")) for one in pairs},
-            told,
+            cluster_info,
             part.text("installHint"),
             tls,
         )

@@ -219,7 +219,7 @@ class Cluster:
             for uid in list(islice(untold, round(_AT_ONCE * _TELL_S))):
                 untold.pop(uid)
                 entry = self._cache.pods.get(uid)
-                if entry is not None and _may_be_told(entry):
+                if entry is not None and _needs_reasons(entry):
                     await self._tell_one(scheduler, entry)
                     untold[uid] = None
                 # To say why one waits can mean to look at thousands of nodes.
@@ -247,7 +247,7 @@ class Cluster:
         if reasons is None and entry.name is not None:
             explanation = await scheduler.ask(*entry.name).why()
             reasons = [] if explanation is None else _reasons(explanation)
-        if not reasons or not _may_be_told(entry):
+        if not reasons or not _needs_reasons(entry):
             return
         words = PodCode.SCHEDULING_GATED.value if entry.pod.is_gated else "Unschedulable"
         ignored = [("Ignored", text) for text in entry.pod.ignored]
@@ -292,7 +292,7 @@ class Cluster:
         return {
             one.pod.identity.full_name: reasons
             for one in entries
-            if one is not None and _may_be_told(one) and (reasons := self.own_reasons(one))
+            if one is not None and _needs_reasons(one) and (reasons := self.own_reasons(one))
         }
 
     # How it stands
@@ -341,7 +341,7 @@ def _either(change: Change) -> Object:
     return one
 
 
-def _may_be_told(entry: PodEntry) -> bool:
+def _needs_reasons(entry: PodEntry) -> bool:
     pod = entry.pod
     is_unbound = pod.node is None and entry.sent_to is None and entry.held is not Held.BOUND
     return pod.is_ours and is_unbound and not (entry.is_over or pod.is_deleted)

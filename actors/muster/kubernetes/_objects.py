@@ -198,7 +198,7 @@ def _takes(written: Object) -> tuple[Amounts, str]:
         values = ROOM.parse(cast("Any", written))
         return {**requests_of(values), PODS: 1, **dict.fromkeys(_ports(values), 1)}, ""
     except FieldError as error:
-        return {PODS: 1}, _told(error)
+        return {PODS: 1}, _problem_text(error)
 
 
 def _ports(values: Values) -> Iterator[str]:
@@ -210,7 +210,7 @@ def _ports(values: Values) -> Iterator[str]:
                     yield f"{PORT}{port.get('protocol') or 'TCP'}/{number}"
 
 
-def _told(error: FieldError) -> str:
+def _problem_text(error: FieldError) -> str:
     return str(error).removeprefix(".")
 
 
@@ -221,7 +221,7 @@ def _with_request(pod: Pod, written: Object) -> Pod:
         annotations = cast("Mapping[str, str]", written["metadata"].get("annotations") or {})
         request = _request(pod, values, in_volcano=_VOLCANO_GROUP in annotations)
     except FieldError as error:
-        return attrs.evolve(pod, unsupported=_told(error))
+        return attrs.evolve(pod, unsupported=_problem_text(error))
     except EventError as error:
         return attrs.evolve(pod, unsupported=str(error))
     unsupported = next(_unsupported(values), "")
@@ -424,7 +424,7 @@ def read_node(written: Object) -> Node:
     try:
         values = PRESENT_NODE.parse(cast("Any", written))
     except FieldError as error:
-        return Node(name, {}, {HOSTNAME: name}, False, (), _told(error))
+        return Node(name, {}, {HOSTNAME: name}, False, (), _problem_text(error))
     is_ready = any(
         one.get("type") == "Ready" and one.get("status") == "True"
         for one in maps_in(values, "conditions")

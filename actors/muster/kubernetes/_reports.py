@@ -127,7 +127,7 @@ class Reports:
         #: What is to be written, by the object's uid, oldest first.
         self._waiting: dict[str, _Status] = {}
         #: Until when an object rests, and what was written of it; the first to end comes first.
-        self._told: dict[str, tuple[float, Mapping[str, Any]]] = {}
+        self._written: dict[str, tuple[float, Mapping[str, Any]]] = {}
         #: The events that are known, and those of them that are to be written.
         self._series: dict[_Key, _Series] = {}
         self._events: dict[_Key, _Series] = {}
@@ -237,12 +237,12 @@ class Reports:
 
     def _want(self, status: _Status, seen: Object | None) -> None:
         """Let a status be written, unless it is as it was written, or seen, last."""
-        until, told = self._told.get(status.uid, (0.0, {}))
+        until, written = self._written.get(status.uid, (0.0, {}))
         if until <= trio.current_time():
-            told = {}
-        is_known = seen is not None or status.fields.keys() <= told.keys()
+            written = {}
+        is_known = seen is not None or status.fields.keys() <= written.keys()
         waiting = self._waiting.get(status.uid)
-        if not is_known or _difference({**(seen or {}), **told}, status.fields):
+        if not is_known or _difference({**(seen or {}), **written}, status.fields):
             if waiting is None:
                 self._waiting[status.uid] = status
                 self._changed.set()
@@ -265,21 +265,21 @@ class Reports:
                 self._is_events_turn = True
                 return self._waiting.pop(status.uid)
             self._changed = trio.Event()
-            rests = (self._told[uid][0] for uid in self._waiting)
+            rests = (self._written[uid][0] for uid in self._waiting)
             with trio.move_on_at(min(rests, default=inf)):
                 await self._changed.wait()
 
     def _due(self) -> _Status | None:
         now = trio.current_time()
-        while self._told and next(iter(self._told.values()))[0] <= now:
-            del self._told[next(iter(self._told))]
-        return next((one for uid, one in self._waiting.items() if uid not in self._told), None)
+        while self._written and next(iter(self._written.values()))[0] <= now:
+            del self._written[next(iter(self._written))]
+        return next((one for uid, one in self._waiting.items() if uid not in self._written), None)
 
     async def _write(self, job: _Status | _Series) -> None:
         match job:
             case _Status():
                 self._current = job
-                self._told[job.uid] = (trio.current_time() + REST_S, job.fields)
+                self._written[job.uid] = (trio.current_time() + REST_S, job.fields)
                 await self._write_status(job)
             case _Series():
                 await self._write_event(job)
@@ -378,7 +378,7 @@ class Reports:
         if isinstance(job, _Series):
             _put(self._events, job, _MOST_EVENTS)
         elif self._current is job:
-            self._told.pop(job.uid, None)
+            self._written.pop(job.uid, None)
             newer = self._waiting.pop(job.uid, job)
             newer.fields = job.fields | newer.fields
             self._waiting[job.uid] = newer

@@ -183,12 +183,12 @@ async def open_output(out: BinaryIO) -> MessageWriter:
     return MessageWriter(loop, transport)
 
 
-async def listen(source: BinaryIO, told: Callable[[dict[str, Any]], None]) -> None:
+async def listen(source: BinaryIO, on_message: Callable[[dict[str, Any]], None]) -> None:
     """Read the messages of the program until it has gone.
 
     Args:
         source: Where they come from.
-        told: Called with each.
+        on_message: Called with each.
     """
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
@@ -197,7 +197,7 @@ async def listen(source: BinaryIO, told: Callable[[dict[str, Any]], None]) -> No
     while data := await reader.read(_CHUNK):
         unpacker.feed(data)
         for message in unpacker:
-            told(message)
+            on_message(message)
 
 
 def one_line(error: BaseException) -> str:

@@ -249,7 +249,7 @@ class AgentRuns:
     async def _about(self, run: AgentRun, name: str, actor: Handle) -> dict[str, Any] | None:
         """Return how a detached run is, as soon as it answers; None if it is dead, or to end."""
         loop = asyncio.get_running_loop()
-        told_at: float | None = loop.time() + self._ask_s
+        warning_at: float | None = loop.time() + self._ask_s
         while not run.ending:
             asked = self._ask(name, actor)
             await asyncio.wait({asked}, timeout=_SOON_S)
@@ -258,8 +258,8 @@ class AgentRuns:
                 if about is not None or not self._is_silent(asked):
                     return about
                 await asyncio.sleep(_SOON_S)
-            if told_at is not None and loop.time() >= told_at:
-                told_at = None
+            if warning_at is not None and loop.time() >= warning_at:
+                warning_at = None
                 text = f"the detached run {name} does not answer; it is waited for"
                 self._talk.say({"say": "warning", "text": text})
         return None

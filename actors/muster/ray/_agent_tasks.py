@@ -392,13 +392,13 @@ class GangGates:
         gate.closing.set()
         if self._actor is not None:
             # Told now, before the gate may be forgotten there.
-            self._spawn(self._told_closed(self._actor.go.remote(gate.name, False)))
+            self._spawn(self._await_closing(self._actor.go.remote(gate.name, False)))
         for member in list(gate.here):
             member.spoil(why)
 
-    async def _told_closed(self, told: Handle) -> None:
+    async def _await_closing(self, call: Handle) -> None:
         try:
-            await told
+            await call
         except Exception:  # noqa: BLE001 - then those who wait have heard it
             self._actor = None
 

@@ -99,7 +99,7 @@ class Runs:
         self._nursery = nursery
         self._gangs = Gangs(nursery)
         #: For each task that follows the nodes, the version of the list that its scheduler knows.
-        self._told: dict[object, int] = {}
+        self._known_versions: dict[object, int] = {}
         #: The nodes by name, with the list from which they are.
         self._nodes: tuple[NodeList, Mapping[str, NodeMap]] | None = None
         #: The detached runs that go on when their scheduler has closed, by name.
@@ -114,9 +114,9 @@ class Runs:
     def tell(self, follower: object, version: int | None) -> None:
         """Record which list of nodes a scheduler knows; None if it is not told any more."""
         if version is None:
-            self._told.pop(follower, None)
+            self._known_versions.pop(follower, None)
         else:
-            self._told[follower] = version
+            self._known_versions[follower] = version
         self.link.notify()
 
     def name_of_node(self, number: str) -> str | None:
@@ -145,8 +145,8 @@ class Runs:
                 node = self._by_name(seen).get(name)
                 if node is not None:
                     return node["id"]
-                told = self._told.values()
-                if seen.nodes is not None and told and min(told) >= seen.version:
+                versions = self._known_versions.values()
+                if seen.nodes is not None and versions and min(versions) >= seen.version:
                     break
                 await self.link.changed()
         msg = f"{name} is not a node of Ray"
@@ -312,7 +312,7 @@ class Runs:
         if over_at is None:
             return
         closing_s = terms.grace_when(closing=True)
-        ending = LostWork(self.link, over_at, lambda: bool(self._told), closing_s)
+        ending = LostWork(self.link, over_at, lambda: bool(self._known_versions), closing_s)
         try:
             await ending.over()
         except trio.Cancelled:

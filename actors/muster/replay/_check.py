@@ -519,14 +519,16 @@ class Check:
             self._differs(refusal, found)
 
     # COMMAND-12
-    def run_again(self, feed: KeptFeed, told: Callable[[KeptBatch], None] = lambda _: None) -> None:
+    def run_again(
+        self, feed: KeptFeed, on_batch: Callable[[KeptBatch], None] = lambda _: None
+    ) -> None:
         """Let in again what a state directory holds, and compare the decisions with those in it.
 
         After the first difference there is nothing more to compare: the rest follows from it.
 
         Args:
             feed: The state directory.
-            told: Called with each batch before it is compared.
+            on_batch: Called with each batch before it is compared.
 
         Raises:
             FeedError: If the directory cannot be read.
@@ -534,7 +536,7 @@ class Check:
         scheduler = PlainScheduler(facts=feed.facts)
         first = index = scheduler.machine.requests
         for batch in feed.batches():
-            told(batch)
+            on_batch(batch)
             index = run_again(scheduler, batch, index)
             self.batches += 1
             self.events = index - first

@@ -136,9 +136,9 @@ class ReasonRecord:
         before = self._asked.get(ask.key)
         codes = Counter({} if before is None else before.codes)
         codes[code] += 1
-        told, past = explanation.past_share, None if before is None else before.past
-        if told is not None:
-            past = None if told is reason else told.message
+        past_share, past = explanation.past_share, None if before is None else before.past
+        if past_share is not None:
+            past = None if past_share is reason else past_share.message
         names_us = instant_of(reason.facts)
         self._asked[ask.key] = AskReasons(codes, reason.message, names_us, at_us, past)
         return code

@@ -203,7 +203,7 @@ def _tell(finding: Finding, options: str, programs: int) -> None:
 
 
 def _as_map(finding: Finding | None, tally: Tally, options: str) -> dict[str, object]:
-    told: dict[str, object] = {
+    outcome: dict[str, object] = {
         "programs": tally.programs,
         "calls": dict(sorted(tally.calls.items())),
         "decisions": tally.decisions,
@@ -213,11 +213,11 @@ def _as_map(finding: Finding | None, tally: Tally, options: str) -> dict[str, ob
         "finding": None,
     }
     if finding is not None:
-        told["finding"] = {
+        outcome["finding"] = {
             "seed": finding.seed,
             "program": str(finding.outcome.program).splitlines(),
             "faults": finding.outcome.faults,
             "transcript": finding.outcome.transcript,
             "replay": replay_command(finding, options),
         }
-    return told
+    return outcome

@@ -215,14 +215,14 @@ def run_program(
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - any exception is a fault
-            runner.faults.append(f"the run ended by {_told(error)}")
+            runner.faults.append(f"the run ended by {_traceback_of(error)}")
     outcome = runner.outcome()
     for oracle in oracles if not outcome.faults else ():
         outcome.faults.extend(oracle(outcome))
     return outcome
 
 
-def _told(error: BaseException) -> str:
+def _traceback_of(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)).strip()
 
 
@@ -336,7 +336,7 @@ class _Runner:
             if leave.how is not How.ERROR:
                 raise
         except Exception as error:  # noqa: BLE001 - any other exception is a fault
-            self.faults.append(f"out of the block came {_told(error)}")
+            self.faults.append(f"out of the block came {_traceback_of(error)}")
         else:
             if leave.how is How.ERROR and not self._scope.cancelled_caught:
                 self.faults.append("the exception by which the block was left did not come out")
