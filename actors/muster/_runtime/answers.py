@@ -190,7 +190,7 @@ def try_events(
     for number, event in enumerate(events):
         if guard is not None:
             if guard.must_hear_first(event, machine):
-                scheduler.hear()
+                scheduler.collect_reports()
             if (refusal := guard.refusal(event, machine)) is not None:
                 denied[number] = refusal
                 continue
@@ -200,7 +200,7 @@ def try_events(
     if positions and decides:
         scheduler.settle()
     elif positions:
-        scheduler.hear()
+        scheduler.collect_reports()
     refusals = {number: machine.refusal_of(position) for number, position in positions.items()}
     refused = {number: one for number, one in refusals.items() if one is not None}
     tried = DryRunResult(denied | refused, [one.as_map() for one in scheduler.announced])

@@ -153,7 +153,7 @@ class Bindings:
             raise first from None
 
     async def _supervise(self, job: _Job) -> None:
-        with job.held.ended.heard_by(job.end):
+        with job.held.ended.notifying(job.end):
             if job.held.ended.value is not None:  # It ended before this task began.
                 job.scope.cancel()
             async with trio.open_nursery() as nursery:

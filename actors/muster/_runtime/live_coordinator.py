@@ -593,7 +593,7 @@ class LiveCoordinator:
     async def _update_view(self) -> None:
         """Bring the effects of the callers' events into the view."""
         if not self._is_view_current:
-            await self._batches.hear_owners()
+            await self._batches.collect_reports()
             self._is_view_current = True
 
     async def _let_in(self, event: Event, now_us: int) -> int:

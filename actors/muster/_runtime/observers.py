@@ -63,7 +63,7 @@ class Watched(Generic[T]):
             listener(value)
 
     @contextmanager
-    def heard_by(self, listener: Callable[[T], None]) -> Generator[None, None, None]:
+    def notifying(self, listener: Callable[[T], None]) -> Generator[None, None, None]:
         """Call a listener for every value during the block, at once and in the publisher's task.
 
         Args:

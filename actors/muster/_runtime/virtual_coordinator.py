@@ -188,10 +188,10 @@ class VirtualCoordinator:
         if at_us is not None and at_us != now_us and not await batches.advance(at_us):
             event = batches.too_early(at_us)
         if batches.must_hear_first(event):
-            await batches.hear_owners()
+            await batches.collect_reports()
         batches.let_in(event, request.index, request.line)
         if request.reply is not None:
-            await batches.hear_owners()
+            await batches.collect_reports()
             refusal = batches.machine.refusal_of(batches.machine.entered)
             if refusal is None:
                 request.reply.give(None)

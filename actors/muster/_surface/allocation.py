@@ -350,7 +350,7 @@ class TrioAllocation(Allocation):
                 ends.append(end)
                 scope.cancel()
 
-        with scope, ended.heard_by(cut_short):
+        with scope, ended.notifying(cut_short):
             if ended.value is not None:
                 ends.append(ended.value)
                 scope.cancel()

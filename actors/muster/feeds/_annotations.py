@@ -65,9 +65,9 @@ def user_info(annotations: ParsedAnnotations) -> UserInfo:
     error = refused(written, _RIGHT).inside(f"{ANNOTATIONS}.{USER_INFO}")
     if not isinstance(found, dict):
         raise error
-    said = cast("dict[str, object]", found)
+    info = cast("dict[str, object]", found)
     # As a program in Go writes it, nothing is null or an empty text.
-    user, groups = said.get("user"), said.get("groups")
+    user, groups = info.get("user"), info.get("groups")
     user = None if user == "" else user
     if not (user is None or _is_name(user)) or not isinstance(groups, list | None):
         raise error
@@ -332,21 +332,21 @@ class Membership:
     timed_out: bool = False
 
 
-def membership(said: GangSettings, gang: str | None = None) -> Membership:
+def membership(settings: GangSettings, gang: str | None = None) -> Membership:
     """Return the gang of an ask, and what annotations say about it.
 
     Args:
-        said: What the annotations say.
+        settings: What the annotations say.
         gang: The gang that a field of the event names, or None.
 
     Raises:
         FieldError: If no gang is named, or the annotations name another one than ``gang``.
     """
-    named = said.values.get(NAMES_IT, gang)
+    named = settings.values.get(NAMES_IT, gang)
     if gang is not None and named != gang:
-        raise AnnotationSource("gang", gang).differs(said.places[NAMES_IT])
-    if named is None and said.places:
-        place = next(iter(said.places.values()))
+        raise AnnotationSource("gang", gang).differs(settings.places[NAMES_IT])
+    if named is None and settings.places:
+        place = next(iter(settings.places.values()))
         msg = f"{display_value(place.written)} is said of a gang, but none is named: add {KOORDINATOR}/name"
         raise FieldError(msg, place.path)
-    return Membership(cast("str | None", named), said.fields, TIMED_OUT in said.values)
+    return Membership(cast("str | None", named), settings.fields, TIMED_OUT in settings.values)

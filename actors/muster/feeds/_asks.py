@@ -298,8 +298,8 @@ def write_pod_ask(ask: AddAsk) -> dict[str, str]:
     values = {**parts_of_ask(ask)}
     if is_deadline(ask.estimate_us):
         del values["estimate_us"]
-    said = {known.attribute for known in POD_ASK_FIELDS.values()}
-    left = {name: value for name, value in values.items() if name in said}
+    attributes = {known.attribute for known in POD_ASK_FIELDS.values()}
+    left = {name: value for name, value in values.items() if name in attributes}
     if not left:
         return {}
     return {ASK_ANNOTATION: to_json_line(write_fields(POD_ASK_FIELDS, left)).decode().rstrip()}

@@ -273,8 +273,8 @@ def membership_of(values: Values) -> Membership:
     labels, annotations = marks_of(values, "labels"), marks_of(values, "annotations")
     if not (labels.sayings or annotations.sayings):
         return _NO_GANG
-    said = gang_settings({LABELS: labels, ANNOTATIONS: annotations}, namespace_of(values))
-    return membership(said)
+    settings = gang_settings({LABELS: labels, ANNOTATIONS: annotations}, namespace_of(values))
+    return membership(settings)
 
 
 _NO_GANG: Final = Membership()

@@ -405,8 +405,8 @@ def _object(content: bytes) -> Object:
 
 def _refusal(response: httpx.Response, content: bytes) -> ApiError:
     try:
-        said = cast("Mapping[str, Any]", json.loads(content))
-        reason, message = str(said.get("reason") or ""), str(said.get("message") or "")
+        status = cast("Mapping[str, Any]", json.loads(content))
+        reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     except (ValueError, AttributeError):
         reason, message = "", content[:200].decode(errors="replace")
     after = response.headers.get("Retry-After", "")

@@ -158,8 +158,8 @@ class KubernetesBinder:
             self._leave(entry)
             if entry.pod.is_deleted:
                 return
-            said = "" if allocation.message is None else f" {allocation.message}"
-            self._nursery.start_soon(self._evict, entry, f"{why}{said}")
+            message = "" if allocation.message is None else f" {allocation.message}"
+            self._nursery.start_soon(self._evict, entry, f"{why}{message}")
         else:
             self._leave(entry)
 
@@ -302,7 +302,7 @@ class KubernetesBinder:
             _MovedError: If another one has bound it elsewhere.
             NotStartedError: If they have not gone in time.
         """
-        said = ""
+        reported = ""
         while not (entry.is_lost or _is_bound(entry, node)):
             lacks = self._lacks(entry, node)
             if not lacks:
@@ -310,10 +310,10 @@ class KubernetesBinder:
             place = self._cache.node_of(node)
             why = f"it runs on {node} when others have ended there: {lacks} is not free yet"
             why = "; ".join((why, *place.obstacles()))
-            if not said:
+            if not reported:
                 self._reports.nominated(entry.pod.identity, node)
-            if why != said:
-                said, seen = why, entry.pod.condition
+            if why != reported:
+                reported, seen = why, entry.pod.condition
                 written = None if seen is None else seen.written()
                 self._reports.pending(entry.pod.identity, written, "Unschedulable", why)
             left_s = self._deadline(began, node) - trio.current_time()

@@ -311,10 +311,10 @@ class Intake:
         """Let pods in again whose asks were bound and lost in one batch: no binder hears of these."""
         async with scheduler.decisions(kinds=[Kind.RELEASED]) as decisions:
             async for announced in decisions:
-                said = announced.decision
-                name = (said.app or "", said.ask or "")
+                decision = announced.decision
+                name = (decision.app or "", decision.ask or "")
                 entry = self._cache.holders.get(name)
-                if entry is None or said.reason in _PENDING_AGAIN or not entry.is_pending:
+                if entry is None or decision.reason in _PENDING_AGAIN or not entry.is_pending:
                     continue
                 is_there = await scheduler.ask(*name).why() is not None
                 now = self._cache.holders.get(name)

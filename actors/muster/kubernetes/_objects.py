@@ -186,8 +186,8 @@ def _owner(metadata: Mapping[str, Any]) -> str:
 def _condition(status: Mapping[str, Any]) -> Condition | None:
     for one in cast("Iterable[Mapping[str, Any]]", status.get("conditions") or ()):
         if one.get("type") == _SCHEDULED:
-            said = (str(one.get(name) or "") for name in ("status", "reason", "message"))
-            return Condition(*said)
+            fields = (str(one.get(name) or "") for name in ("status", "reason", "message"))
+            return Condition(*fields)
     return None
 
 

@@ -360,8 +360,8 @@ class Reports:
     async def _knows(self, since: tuple[int, int]) -> bool:
         """Return whether the server is of some version, or a later one."""
         if self._version is None:
-            said = await self._api.get("/version")
-            numbers = re.findall(r"\d+", f"{said.get('major')}.{said.get('minor')}")
+            version = await self._api.get("/version")
+            numbers = re.findall(r"\d+", f"{version.get('major')}.{version.get('minor')}")
             self._version = tuple(int(one) for one in numbers[:2])
         return self._version >= since
 

@@ -420,9 +420,9 @@ class AgentRuns:
             self._say_failed(run, "lost", "the task has ended without a result", "")
 
     def _say_failed(self, run: AgentRun, how: str, error: str, text: str) -> None:
-        said = {"say": "failed", "id": run.id, "how": how, "error": error[:_MOST_TEXT]}
-        said["text"] = text if len(text) <= _MOST_TEXT else f"… {text[-_MOST_TEXT:]}"
-        self._talk.say(cast("Failed", said))
+        message = {"say": "failed", "id": run.id, "how": how, "error": error[:_MOST_TEXT]}
+        message["text"] = text if len(text) <= _MOST_TEXT else f"… {text[-_MOST_TEXT:]}"
+        self._talk.say(cast("Failed", message))
 
     # Its end from outside
 

@@ -252,7 +252,7 @@ class GangGate:
         self.closed: str | None = None
         self.opened = False
         self.came: list[GangMember] = []
-        self.here: set[GangMember] = set()
+        self.present: set[GangMember] = set()
         self.placed: set[GangMember] = set()
         self.complete = asyncio.Event()
         self.closing = asyncio.Event()
@@ -287,7 +287,7 @@ class GangGates:
         gate.came.append(member)
         if len(gate.came) >= gate.peers:
             gate.complete.set()
-        gate.here.add(member)
+        gate.present.add(member)
         return gate
 
     def miss(self, about: GateOf, why: str) -> None:
@@ -330,7 +330,7 @@ class GangGates:
             return None
         if gate.reserving is None:
             gate.reserving = asyncio.ensure_future(self._reserve(gate))
-            gate.reserving.add_done_callback(_heard)
+            gate.reserving.add_done_callback(_retrieve_failure)
         closing = asyncio.ensure_future(gate.closing.wait())
         await asyncio.wait({gate.reserving, closing}, return_when=asyncio.FIRST_COMPLETED)
         closing.cancel()
@@ -393,7 +393,7 @@ class GangGates:
         if self._actor is not None:
             # Told now, before the gate may be forgotten there.
             self._spawn(self._await_closing(self._actor.go.remote(gate.name, False)))
-        for member in list(gate.here):
+        for member in list(gate.present):
             member.spoil(why)
 
     async def _await_closing(self, call: Handle) -> None:
@@ -404,13 +404,13 @@ class GangGates:
 
     def leave(self, gate: GangGate, member: GangMember, why: str) -> None:
         """Note that a run is over."""
-        gate.here.discard(member)
+        gate.present.discard(member)
         self.close(gate, why)
         self._forget(gate)
 
     def _forget(self, gate: GangGate) -> None:
         """Clear away a gate when all its members are over."""
-        if gate.here:
+        if gate.present:
             return
         if gate.group is not None and not (gate.opened and gate.keeps_group):
             group, gate.group = gate.group, None
@@ -435,7 +435,7 @@ def _needs_room(member: GangMember) -> bool:
     return any(amount > 0 for amount in amounts)
 
 
-def _heard(reserving: asyncio.Task[Group]) -> None:
+def _retrieve_failure(reserving: asyncio.Task[Group]) -> None:
     """Take the failure of a reservation that no member waits for any more."""
     if not reserving.cancelled():
         reserving.exception()

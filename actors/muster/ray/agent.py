@@ -208,9 +208,9 @@ class Ray:
 
     def gates(self) -> Any:  # noqa: ANN401 - Ray has no types
         """Start the actor at which the members of gangs wait."""
-        here = self._ray.get_runtime_context().get_node_id()
+        node = self._ray.get_runtime_context().get_node_id()
         strategies = importlib.import_module("ray.util.scheduling_strategies")
-        near = strategies.NodeAffinitySchedulingStrategy(here, soft=True)
+        near = strategies.NodeAffinitySchedulingStrategy(node, soft=True)
         actor = self._ray.remote(num_cpus=0, max_concurrency=100_000)(self._runner.Gates)
         return actor.options(scheduling_strategy=near).remote()
 
@@ -348,8 +348,8 @@ def _stand_alone() -> None:
 
     The Python of the agent need not have Muster, nor what it stands on.
     """
-    here = str(_HERE)
-    sys.path[:] = [path for path in sys.path if path and str(Path(path).resolve()) != here]
+    own_folder = str(_HERE)
+    sys.path[:] = [path for path in sys.path if path and str(Path(path).resolve()) != own_folder]
     for name, folder in (("muster", _HERE.parent), ("muster.ray", _HERE)):
         package = types.ModuleType(name)
         package.__path__ = [str(folder)]

@@ -295,18 +295,18 @@ def _command(keeper: str, job: dict[str, Any], asked: Asked) -> Iterator[Item]:
     try:
         status = None
         while True:
-            said = kept.poll()
+            message = kept.poll()
             if asked.to_end:
                 kept.end()
-            if said is None:
+            if message is None:
                 continue
-            if "error" in said:
-                yield (FAILED, said["error"], said["error"])
+            if "error" in message:
+                yield (FAILED, message["error"], message["error"])
                 return
-            if "started" in said:
+            if "started" in message:
                 yield (STARTED, kept.group, kept.at)
-            elif "status" in said:
-                status = said["status"]
+            elif "status" in message:
+                status = message["status"]
                 break
         yield (ENDED, status, None)
     finally:
@@ -322,7 +322,7 @@ class _Kept:
         self._is_over = False
         self._is_ending = False
         self._kill_at: float | None = None
-        self._heard = b""
+        self._received = b""
         self._grace_s: float = job["grace_s"]
         theirs, self._leash = os.pipe()
         self._answer, answers = os.pipe()
@@ -341,21 +341,21 @@ class _Kept:
     def poll(self) -> dict[str, Any] | None:
         """Return what the keeper has said, if it said something within a short time."""
         while True:
-            line, newline, rest = self._heard.partition(b"\n")
+            line, newline, rest = self._received.partition(b"\n")
             if newline:
-                self._heard = rest
-                said: dict[str, Any] = json.loads(line)
-                if "child" not in said:
-                    self._is_over = "started" not in said
-                    return said
-                self.group, self.at = said["child"], said["at"]
+                self._received = rest
+                message: dict[str, Any] = json.loads(line)
+                if "child" not in message:
+                    self._is_over = "started" not in message
+                    return message
+                self.group, self.at = message["child"], message["at"]
                 continue
             if not select.select([self._answer], [], [], _POLL_S)[0]:
                 return None
             part = os.read(self._answer, _CHUNK)
             if not part:
                 return self._without_keeper()
-            self._heard += part
+            self._received += part
 
     def _without_keeper(self) -> dict[str, Any]:
         """The keeper was killed: end the group in its place."""

@@ -110,14 +110,14 @@ class Absent(str):
 
     guess: str
 
-    def __new__(cls, said: str, guess: str = "") -> Self:
+    def __new__(cls, text: str, guess: str = "") -> Self:
         """Make the value.
 
         Args:
-            said: What stands for it in output for programs, without the guess.
+            text: What stands for it in output for programs, without the guess.
             guess: What may have been meant.
         """
-        made = super().__new__(cls, said + guess)
+        made = super().__new__(cls, text + guess)
         made.guess = guess
         return made
 

@@ -94,7 +94,7 @@ class ReasonRecord:
         self._period_us = FIRST_PERIOD_US
         self._looks = 0
         #: The codes found in each queue, with their instants.
-        self._heard: dict[str, list[tuple[int, str]]] = {}
+        self._code_times: dict[str, list[tuple[int, str]]] = {}
 
     def begin(self, at_us: int) -> None:
         """Set the first look to one period after an instant, unless it is already set."""
@@ -112,7 +112,7 @@ class ReasonRecord:
             code = await self._ask(scheduler, ask, at_us)
             if code is not None:
                 self.codes[code] += 1
-                self._heard.setdefault(ask.queue, []).append((at_us, code))
+                self._code_times.setdefault(ask.queue, []).append((at_us, code))
 
     async def look_at_end(
         self, scheduler: ReasonSource, asks: Iterable[LiveAsk], at_us: int
@@ -149,8 +149,8 @@ class ReasonRecord:
 
     def code_counts(self, queue: str, begin_us: int, end_us: int) -> Mapping[str, int]:
         """Return how often each code was found in a queue between two instants."""
-        said = self._heard.get(queue, [])
-        return Counter(code for at_us, code in said if begin_us <= at_us <= end_us)
+        codes = self._code_times.get(queue, [])
+        return Counter(code for at_us, code in codes if begin_us <= at_us <= end_us)
 
     def forget(self, key: Key) -> None:
         """Forget the reasons of a bound ask that is no longer among the longest waits."""

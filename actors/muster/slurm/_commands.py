@@ -144,7 +144,7 @@ class SlurmCommands:
             except OSError as error:
                 msg = f"{command[0]}: {error.strerror or error}"
                 raise SlurmError(msg) from None
-            except ValueError as error:  # a character that nobody can be told
+            except ValueError as error:  # a character that no argument can have
                 msg = f"{command[0]}: {error}"
                 raise SlurmError(msg) from None
             except trio.TooSlowError:
@@ -372,7 +372,7 @@ class JobWatch:
         jobs: The jobs of this user, by number.
         asked: How many questions were asked.
         answered: Which of them was the last one with an answer.
-        told: Called after each answer, before those who wait.
+        on_answer: Called after each answer, before those who wait.
     """
 
     def __init__(self, commands: SlurmCommands, every_s: float) -> None:
@@ -380,11 +380,11 @@ class JobWatch:
         self._every_s = every_s
         self._interested = 0
         self._wake = trio.Event()
-        self._heard = trio.Event()
+        self._next_answer = trio.Event()
         self.jobs: Mapping[int, JobRecord] = {}
         self.asked = 0
         self.answered = 0
-        self.told: Callable[[], None] = _nothing
+        self.on_answer: Callable[[], None] = _nothing
         self._is_silent = False
 
     @property
@@ -412,9 +412,9 @@ class JobWatch:
         number = self.asked
         jobs = read_jobs(await self._commands.run(LIST))
         self.jobs, self.answered = jobs, number
-        self.told()
-        heard, self._heard = self._heard, trio.Event()
-        heard.set()
+        self.on_answer()
+        answered, self._next_answer = self._next_answer, trio.Event()
+        answered.set()
 
     async def run(self) -> None:
         """Ask again and again while anybody is interested."""
@@ -437,7 +437,7 @@ class JobWatch:
 
     async def next(self) -> Mapping[int, JobRecord]:
         """Return the next list of jobs; for use in a block of :meth:`interest`."""
-        await self._heard.wait()
+        await self._next_answer.wait()
         return self.jobs
 
     async def fresh(self) -> Mapping[int, JobRecord]:
@@ -445,7 +445,7 @@ class JobWatch:
         asked = self.asked
         with self.interest():
             while self.answered <= asked:
-                await self._heard.wait()
+                await self._next_answer.wait()
         return self.jobs
 
 

@@ -158,7 +158,7 @@ class Slurm:
             outdone: Called with a higher term, and who has it in words.
         """
         self.term, self._outdone = term, outdone
-        self.hear()
+        self.end_strangers()
 
     # REPLICA-16
     def _is_outdone(self) -> bool:
@@ -279,8 +279,8 @@ class Slurm:
 
     # Jobs of earlier programs, and such as nobody knows
 
-    def hear(self) -> None:
-        """Look for jobs that are ours by their comments, and that nobody waits for.
+    def end_strangers(self) -> None:
+        """End jobs that are ours by their comments, and that no batch job of this process knows.
 
         As long as jobs may be taken over, they count as those of an earlier program: its last
         submission may have been on the way when it ended.
@@ -486,7 +486,7 @@ async def connect(
         ground = SlurmContext(commands, watch, site, set())
         slurm = Slurm(ground, nursery, amounts, namespace=namespace, adopt_within=adopt_within)
         slurm.find_earlier()
-        watch.told = slurm.hear
+        watch.on_answer = slurm.end_strangers
         nursery.start_soon(watch.run)
         nursery.start_soon(slurm.end_orphans)
         try:

@@ -151,7 +151,7 @@ def test_a_new_gang_is_a_placeholder_and_goes_as_it_came() -> None:
         key=7,
         name=NAME,
         epoch=1,
-        said=(),
+        decisions=(),
         definition=None,
         creation=None,
         state=GangState.PLACEHOLDER,

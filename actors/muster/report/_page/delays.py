@@ -148,9 +148,9 @@ def _part(count: int, total: int) -> str:
     return "&gt;99%" if total > count > 0.995 * total else f"{count / total:.0%}"
 
 
-def _column(left: float, width: float, count: int, highest: int, total: int, said: str) -> str:
+def _column(left: float, width: float, count: int, highest: int, total: int, span: str) -> str:
     height = max(count / highest * 100, 2)
-    title = f"{said}: {counted(count, 'ask')}, {percent(count / total)}"
+    title = f"{span}: {counted(count, 'ask')}, {percent(count / total)}"
     return (
         f'<i class="bin" style="left:{left:.2f}%;width:{width:.2f}%;height:{height:.1f}%" '
         f'title="{title}"></i>'

@@ -112,11 +112,11 @@ def _search(
 ) -> Finding | None:
     until = None if seconds is None else time.monotonic() + seconds
     while True:
-        here = Tally()
-        finding = session.search(seed, programs, here)
+        of_seed = Tally()
+        finding = session.search(seed, programs, of_seed)
         if not quiet:
-            click.echo(f"seed {seed}: {summary(here)}{'' if finding else ': nothing found'}")
-        _add(tally, here)
+            click.echo(f"seed {seed}: {summary(of_seed)}{'' if finding else ': nothing found'}")
+        _add(tally, of_seed)
         if finding is not None or until is None or time.monotonic() >= until:
             return finding
         seed += 1

@@ -135,8 +135,8 @@ def _with_properties(
     queue: dict[str, Any], choices: Choices, options: Mapping[str, Sequence[str | None]]
 ) -> dict[str, Any]:
     drawn = {name: choices.of(values) for name, values in options.items()}
-    said = {name: value for name, value in drawn.items() if value is not None}
-    return {**queue, "properties": said} if said else queue
+    properties = {name: value for name, value in drawn.items() if value is not None}
+    return {**queue, "properties": properties} if properties else queue
 
 
 def _with_amounts(
@@ -368,7 +368,7 @@ def _watcher(choices: Choices) -> Watcher:
         "where": choices.of((None, None, None, 0, 1)),
     }
     return Watcher(
-        wanted={**wanted, **{name: said for name, said in optional.items() if said is not None}},
+        wanted={**wanted, **{name: value for name, value in optional.items() if value is not None}},
         together=choices.one_in(3),
         pause=choices.of((0, 0, 2, 7)),
         pause_us=choices.of((0, 0, 0, S)),

@@ -184,16 +184,16 @@ class AskedJudge:
 
     Args:
         story: The decisions so far.
-        said: The arguments of the call.
+        args: The arguments of the call.
 
     Attributes:
         handles: The handles, each with its ask, or None if it is unknown which ask it is.
     """
 
-    def __init__(self, story: Story, said: Mapping[str, object]) -> None:
+    def __init__(self, story: Story, args: Mapping[str, object]) -> None:
         self._history = story.history
         self._entered = story.history.entered
-        app, ask, count = str(said["app"]), str(said["ask"]), cast("int | None", said.get("count"))
+        app, ask, count = str(args["app"]), str(args["ask"]), cast("int | None", args.get("count"))
         names = [ask] if count is None else [f"{ask}-{number}" for number in range(count)]
         self._asks = [(app, name) for name in names]
         self.handles: list[tuple[muster.Ask, AskLife | None]] = []

@@ -48,16 +48,16 @@ class Step:
     def __str__(self) -> str:
         """Return the step as one line."""
         args = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
-        said = [f"{self.op}({args})"]
+        parts = [f"{self.op}({args})"]
         if self.cancel_after is not None:
-            said.append(f"cancelled {self.cancel_after} task steps later")
+            parts.append(f"cancelled {self.cancel_after} task steps later")
         if self.within_us is not None:
-            said.append(f"given up after {self.within_us} us")
+            parts.append(f"given up after {self.within_us} us")
         if self.pause:
-            said.append(f"after {self.pause} checkpoints")
+            parts.append(f"after {self.pause} checkpoints")
         if self.aside:
-            said.append("aside")
-        return ", ".join(said)
+            parts.append("aside")
+        return ", ".join(parts)
 
 
 @final
