@@ -427,7 +427,7 @@ def _measured(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
 
 # COMMAND-34
 def _distances(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
-    """Yield how far each queue was from the part that was its due, at the most."""
+    """Yield the largest distance of each queue from its due part."""
     for queue in sorted({*a.parts, *b.parts}):
         found = [side.parts.get(queue) for side in (a, b)]
         one, other = (None if part is None else part.furthest for part in found)
@@ -437,7 +437,7 @@ def _distances(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
 
 # COMMAND-26
 def _reservations(a: Reserved, b: Reserved) -> Iterator[tuple[str, _Three]]:
-    """Yield what became of reservations, if there were any."""
+    """Yield the outcomes of reservations, if there were any."""
     if a.asks or b.asks:
         yield "asks with a reservation", _three(a.asks, b.asks, _count)
         yield "bound by their first known start", _three(a.kept, b.kept, _count)

@@ -54,7 +54,7 @@ from muster_core.facts import Facts
 # COMMAND-8
 @contextmanager
 def exit_on_feed_error(output: Format, *, err: bool = False) -> Generator[None]:
-    """Say why a file cannot be used, and exit with 2.
+    """Print why a file cannot be used, and exit with 2.
 
     Args:
         output: The format of the command.
@@ -164,7 +164,7 @@ def span_of(
 
 
 def check_order(*instants: tuple[str, int | None]) -> None:
-    """Make sure that no instant is before one that stands before it.
+    """Check that instants are in order.
 
     Args:
         *instants: The options, each with its instant in microseconds since the start, or None.
@@ -318,7 +318,7 @@ def read_configuration_text(source: str) -> bytes | None:
 
 # COMMAND-21
 def feed_hint(name: str, content: bytes) -> str | None:
-    """Return what to say of a file that is no configuration because it is a feed, or None.
+    """Return the message about a file that should be a configuration and is a feed; None if it is none.
 
     Args:
         name: Its name for messages.
@@ -390,6 +390,6 @@ def print_refused(feed: str, first: Sequence[Remark], count: int) -> None:
 
 
 def place_of(feed: str, event: Remark | LeftOut) -> str:
-    """Return where an event stands: in which line, or which one it is."""
+    """Return the place of an event in its feed: its line, or its index."""
     place = f"event {event.index}" if event.line is None else event.line
     return f"{name_of(feed)}:{place}"

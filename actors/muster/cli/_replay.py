@@ -121,7 +121,7 @@ def write_report(
         output: Where to.
         feed: The name of the feed.
         recorder: The recorder of the replay.
-        tally: What was counted.
+        tally: Its counts.
         ending: Why the replay ended.
         origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
 
@@ -443,7 +443,7 @@ def _open_feed(
 
 
 def _span(arguments: ReplayArguments, source: Source) -> tuple[int | None, int | None]:
-    """Return from when on to count, and when to end, in microseconds since the start, or None.
+    """Return the begin of the count and the end, each in microseconds since the start, or None.
 
     Raises:
         FeedError: If the source cannot be read, or what came then was removed.
@@ -522,10 +522,10 @@ def _begun(items: Iterator[T]) -> Iterable[T]:
 @final
 @attrs.frozen
 class ReplayResult:
-    """What a replay tells.
+    """The results of a replay.
 
     Attributes:
-        tally: What it has counted.
+        tally: Its counts.
         origin: The origin of its time.
         output: The format.
         report: The name of the report that was written, or None.

@@ -50,7 +50,7 @@ ANNOTATIONS: Final = "metadata.annotations"
 
 # OBJECT-28
 def user_info(annotations: ParsedAnnotations) -> UserInfo:
-    """Return what the annotations of a Pod or a PodGroup say of a user.
+    """Return the user that the annotations of a Pod or a PodGroup name.
 
     Raises:
         FieldError: If it is malformed.
@@ -66,7 +66,7 @@ def user_info(annotations: ParsedAnnotations) -> UserInfo:
     if not isinstance(found, dict):
         raise error
     info = cast("dict[str, object]", found)
-    # As a program in Go writes it, nothing is null or an empty text.
+    # Programs in Go write a missing value as null or as an empty text.
     user, groups = info.get("user"), info.get("groups")
     user = None if user == "" else user
     if not (user is None or _is_name(user)) or not isinstance(groups, list | None):
@@ -211,7 +211,7 @@ def annotations_kind(keys: Mapping[str, AnnotationKey]) -> Kind[ParsedAnnotation
 
 
 def gang_annotations(keys: Mapping[str, AnnotationKey], values: Values) -> ParsedAnnotations:
-    """Return annotations that say this of a gang, each with the first key that can say it."""
+    """Return annotations that set these fields of a gang, each with the first key for it."""
     first = {known.says: key for key, known in reversed([*keys.items()])}
     texts = {
         key: str(known.kind.write(values[known.says]))
@@ -222,7 +222,7 @@ def gang_annotations(keys: Mapping[str, AnnotationKey], values: Values) -> Parse
 
 
 def says_of_member(ask: AddAsk) -> Values:
-    """Return what the annotations on a member say of its gang, except for its name."""
+    """Return the fields of the gang of a member that its annotations set, except for the name."""
     says = attributes_of(ask.says)
     return {**says, TIMED_OUT: True} if ask.timed_out else says
 
@@ -325,7 +325,7 @@ def _named(written: Raw, namespace: str, place: AnnotationSource) -> str:
 @final
 @attrs.frozen
 class Membership:
-    """What an ask says about its gang; the attributes have their names in the event."""
+    """The gang of an ask, and the fields that it sets; the attributes have their names in the event."""
 
     gang: str | None = None
     says: GangFields = NO_FIELDS
@@ -333,10 +333,10 @@ class Membership:
 
 
 def membership(settings: GangSettings, gang: str | None = None) -> Membership:
-    """Return the gang of an ask, and what annotations say about it.
+    """Return the gang of an ask, and the fields that annotations set.
 
     Args:
-        settings: What the annotations say.
+        settings: The settings from annotations.
         gang: The gang that a field of the event names, or None.
 
     Raises:

@@ -255,7 +255,7 @@ def _made(make: Callable[..., T], **instead: str) -> Callable[[Values], T]:
 
     Args:
         make: The class.
-        **instead: The names of values that stand for those that are missing.
+        **instead: The names of the values to use for missing ones.
     """
 
     def made(values: Values) -> T:

@@ -1,9 +1,8 @@
 """Charts over time: areas on top of one another, step lines and bars as SVG, with axes and legends.
 
 A drawing is :data:`WIDE` units wide, whatever its size on the screen. The browser stretches the
-drawing, but not its lines and labels. So it fits a phone without a script. What is drawn, its
-legend, the same as a table, and the data for a script that draws it anew come from one place: so
-they agree.
+drawing, but not its lines and labels. So it fits a phone without a script. The drawing, its legend,
+its table, and the data for a script that draws it anew come from one place: so they agree.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Levels(Protocol):
 @final
 @attrs.frozen
 class Frame:
-    """The time that a drawing shows.
+    """The span of time of a drawing.
 
     Attributes:
         begin_us: Its first instant, in microseconds since the start of the feed; or since 1970
@@ -403,10 +402,10 @@ class PlotRow:
     """A value over time.
 
     Attributes:
-        name: What it is.
+        name: Its name.
         style: The CSS class of its colour.
         values: The value in each bucket, in base units; None if it is not known.
-        key: How the legend calls it, if not by its name.
+        key: Its name in the legend, if that differs.
     """
 
     name: str
@@ -424,10 +423,10 @@ class Plot:
     Attributes:
         frame: The time that it shows.
         label: Its description for screen readers.
-        areas: What is drawn as areas, from the bottom to the top.
-        lines: What is drawn as lines, above the areas.
+        areas: The rows to draw as areas, from the bottom to the top.
+        lines: The rows to draw as lines, above the areas.
         highest: The highest value; None to find it.
-        total: All areas together, if that is told.
+        total: The sum of all areas, if tooltips show it.
         unit: The unit in which values are shown.
     """
 

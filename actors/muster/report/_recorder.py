@@ -62,11 +62,11 @@ class AskReasons:
 
     Attributes:
         codes: How often each code was the dominant one.
-        last: The last reason, in words.
+        last: The last reason, as text.
         names_us: The instant that it names, in microseconds; None if it names none.
         at_us: When that reason was found, in microseconds.
-        past: The last time that another ask was tried before it for what was used in the past, in
-            words; or None.
+        past: The last explanation that another ask was tried before it because of past usage, as
+            text; or None.
     """
 
     codes: Mapping[str, int]
@@ -172,7 +172,7 @@ class RecordedScheduler(ReasonSource, Protocol):
         ...
 
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
-        """Return what is reserved, by ``app/ask``."""
+        """Return the reservations, by ``app/ask``."""
         ...
 
 
@@ -303,7 +303,7 @@ class Recorder:
     # A listener of the census
 
     def configured(self, at_us: int, configuration: Configuration) -> None:
-        """Do nothing: the scheduler tells the settings of queues, also of those that are made later."""
+        """Do nothing: the settings come from the scheduler, also those of queues made later."""
 
     def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
         """A node has a new capacity; None if it was removed."""
@@ -396,7 +396,7 @@ class Recorder:
         return self._longest.with_pending(self._census.unbound.values(), self.end_us)
 
     def pending_by_user(self) -> Mapping[str, int]:
-        """Return how many asks hold no node at the end, by the user who is told of them."""
+        """Return how many asks hold no node at the end, by their user."""
         return self.users.counted(ask.user for ask in self._census.unbound.values())
 
     def holding(self) -> Sequence[LiveAsk]:

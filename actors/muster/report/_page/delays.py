@@ -277,7 +277,7 @@ def _wait(content: Content, wait: Wait, highest_us: int) -> str:
 
 
 def _reservation(content: Content, wait: Wait) -> str:
-    """Return what is reserved for an ask that is still pending, as HTML."""
+    """Return the reservation of an ask that is still pending, as HTML."""
     found = content.recorder.reserved.present.get(wait.key)
     if found is None:
         return ""
