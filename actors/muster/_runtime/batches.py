@@ -82,7 +82,7 @@ class KeptRequest:
 @final
 @attrs.define(eq=False)
 class DecidedBatch:
-    """A batch that was decided, and of which nobody outside has heard.
+    """A batch that was decided and is not announced yet.
 
     Attributes:
         number: Its number, from 1.
@@ -112,7 +112,7 @@ class DecidedBatch:
         return (self.announced[0].seq, self.announced[-1].seq) if self.announced else None
 
     async def let_go(self, pace: Pace) -> None:
-        """Free the memory of the batch in pieces, when nobody needs it any more."""
+        """Free the memory of the batch in pieces, after its last use."""
         if len(self.events) <= PIECE >= len(self.announced):
             return  # It is freed at once.
         events, self.events = [*self.events], ()
@@ -211,7 +211,7 @@ class Batches:
             events: Its events, in order.
 
         Returns:
-            What was decided, of which the outside has heard already.
+            The batch, which was announced before.
         """
         machine = self.machine
         machine.now_us = at_us
@@ -320,7 +320,7 @@ class Batches:
         """Close the open batch, if any: decide, and send the commits to the owners.
 
         Returns:
-            What was decided; the caller announces it. None if no batch was open.
+            The batch, which the caller announces. None if no batch was open.
         """
         if not self._open:
             return None
@@ -330,7 +330,7 @@ class Batches:
         outcome = await pace.take(machine.decide())
         changed = {self._gangs[key].machine.name for key in outcome.gangs}
         # ROUND-16
-        # No cancellation from here on, before everybody has heard of the batch.
+        # No cancellation from here on, until the batch is announced.
         await self._commit(outcome)
         reported, self._reported_gangs = self._reported_gangs, set()
         events: Sequence[Event] = ()

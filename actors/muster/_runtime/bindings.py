@@ -46,8 +46,8 @@ class _Job:
         settled: Set when the work has started, or will not start any more.
         finished: Set when the binder has returned or raised.
         has_begun: Whether the binder was called.
-        has_started: Whether the binder has said that the work has started.
-        is_reported: Whether the coordinator was told that the work has ended or failed.
+        has_started: Whether the binder has reported that the work has started.
+        is_reported: Whether the end or failure of the work was reported to the coordinator.
         is_late: Whether the work did not start in time.
     """
 
@@ -161,7 +161,7 @@ class Bindings:
                 try:
                     await self._watch(job)
                 except BaseException:
-                    # The work is shielded, so nobody else would cancel it.
+                    # The work is shielded, so nothing else would cancel it.
                     if not nursery.cancel_scope.cancel_called:  # else it has cancelled itself
                         job.held.is_to_end(CLOSED)
                     job.scope.cancel()

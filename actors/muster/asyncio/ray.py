@@ -69,10 +69,10 @@ class Cluster(Mirror[muster.ray.Cluster]):
             started: Called when the first nodes are there.
         """
         status = StartNotice(in_host(self._bridge, started))
-        books = HostScheduler(self._bridge, scheduler)
+        host = HostScheduler(self._bridge, scheduler)
 
         async def follow() -> None:
-            await self._inner.follow(books, every=every, task_status=status)
+            await self._inner.follow(host, every=every, task_status=status)
 
         await self._bridge.call(follow)
         raise AssertionError("a cluster is followed until that is cancelled")

@@ -56,10 +56,10 @@ class Slurm(Mirror[muster.slurm.Slurm]):
             started: Called when the nodes of now are there.
         """
         status = StartNotice(in_host(self._bridge, started))
-        books = HostScheduler(self._bridge, scheduler)
+        host = HostScheduler(self._bridge, scheduler)
 
         async def follow() -> None:
-            await self._inner.follow(books, every=every, task_status=status)
+            await self._inner.follow(host, every=every, task_status=status)
 
         await self._bridge.call(follow)
         raise AssertionError("nodes are followed until that is cancelled")

@@ -128,7 +128,7 @@ class Engine(Protocol):
         """Return whether an actor does not answer, but may live."""
         ...
 
-    def how(self, error: BaseException) -> tuple[str, str, str]:
+    def classify(self, error: BaseException) -> tuple[str, str, str]:
         """Return what an error means for a run: ``how``, the error, and a text."""
         ...
 

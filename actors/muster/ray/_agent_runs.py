@@ -115,13 +115,13 @@ class AgentRuns:
 
     Args:
         engine: Ray.
-        talk: Tells the program what becomes of them.
+        writer: Tells the program what becomes of them.
         ask_s: How long detached runs of earlier agents have to answer how they are, in seconds.
     """
 
-    def __init__(self, engine: Engine, talk: MessageWriter, ask_s: float = _ASK_S) -> None:
+    def __init__(self, engine: Engine, writer: MessageWriter, ask_s: float = _ASK_S) -> None:
         self._engine = engine
-        self._talk = talk
+        self._writer = writer
         self._ask_s = ask_s
         #: The questions to detached runs of earlier agents that are not answered, by their names.
         self._asking: dict[str, asyncio.Future[object]] = {}
@@ -151,7 +151,7 @@ class AgentRuns:
 
     def _begin(self, run: AgentRun) -> None:
         self._runs[run.id] = run
-        self.spawn(self._life(run))
+        self.spawn(self._run_to_end(run))
 
     def fetched(self, number: int) -> None:
         """The program has dealt with the end of a detached run."""
@@ -191,8 +191,8 @@ class AgentRuns:
         found = await asyncio.gather(*(self._survivor(name) for name in names if name not in mine))
         there = cast("list[SurvivorMap]", [one for one in found if one is not None])
         if all(one["state"] != "silent" for one in there):
-            await self._quietly(remove_unused_groups(self._engine))
-        self._talk.say({"say": "survivors", "survivors": there})
+            await self._suppressing_errors(remove_unused_groups(self._engine))
+        self._writer.say({"say": "survivors", "survivors": there})
 
     async def _names(self) -> list[str]:
         """Return the names of all detached runs, as soon as the cluster tells them."""
@@ -261,7 +261,7 @@ class AgentRuns:
             if warning_at is not None and loop.time() >= warning_at:
                 warning_at = None
                 text = f"the detached run {name} does not answer; it is waited for"
-                self._talk.say({"say": "warning", "text": text})
+                self._writer.say({"say": "warning", "text": text})
         return None
 
     def adopt(self, number: int, name: str, grace_s: float) -> None:
@@ -276,16 +276,20 @@ class AgentRuns:
         actor = await self._actor(work.name)
         about = None if actor is None else await self._about(run, work.name, actor)
         if run.ending and actor is not None:  # meanwhile
-            await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
+            await self._suppressing_errors(
+                end_detached(self._engine, actor, run.message["grace_s"])
+            )
             return
         if actor is None or about is None or about["state"] == "placed":
             if actor is not None:
-                await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
+                await self._suppressing_errors(
+                    end_detached(self._engine, actor, run.message["grace_s"])
+                )
             run.absent = f"the detached run {work.name} is not there, or has not begun"
             return
         run.message |= {**about, "work": {"kind": about["kind"]}}
         work.found(actor, about.get("group"))
-        await self._hear_all(run, None, None)
+        await self._follow_items(run, None, None)
 
     async def _actor(self, name: str) -> Handle | None:
         """Return the actor of a detached run, as soon as the cluster tells."""
@@ -316,7 +320,7 @@ class AgentRuns:
                 sys.stderr.write(f"muster: {name} is not ended yet: {one_line(error)}\n")
                 await asyncio.sleep(_AGAIN_S)
             else:
-                await self._quietly(remove_unused_groups(self._engine))
+                await self._suppressing_errors(remove_unused_groups(self._engine))
                 return
 
     def miss(self, gate: GateOf, why: str) -> None:
@@ -325,7 +329,7 @@ class AgentRuns:
 
     # The life of a run
 
-    async def _life(self, run: AgentRun) -> None:
+    async def _run_to_end(self, run: AgentRun) -> None:
         try:
             if run.adopts is None:
                 await self._follow(run)
@@ -336,9 +340,9 @@ class AgentRuns:
         except Exception as error:  # noqa: BLE001 - whatever Ray raises
             run.error = error
         run.over.set()
-        await self._after(run)
+        await self._conclude(run)
 
-    async def _after(self, run: AgentRun) -> None:
+    async def _conclude(self, run: AgentRun) -> None:
         """Go on when Ray says that a run is over."""
         if run.gate is not None and run.member is not None:
             self._gates.leave(run.gate, run.member, "another member of the gang has not started")
@@ -350,7 +354,7 @@ class AgentRuns:
                 await self._is_gone(run)
         if isinstance(run.work, DetachedActor):
             self._ended[run.id] = run.work
-        self._say_end(run)
+        self._report_end(run)
 
     async def _follow(self, run: AgentRun) -> None:
         """Submit a run, and hear its items until the last one."""
@@ -366,16 +370,16 @@ class AgentRuns:
                 group = await self._gates.reserved(run.gate, run.member)
             actor = await self._gates.actor()
         if not run.ending:
-            await self._hear_all(run, actor, group)
+            await self._follow_items(run, actor, group)
 
-    async def _hear_all(
+    async def _follow_items(
         self, run: AgentRun, actor: Handle, group: tuple[Group, int] | None
     ) -> None:
         async for item in run.work.items(actor, group):
-            if self._hear(run, item):
+            if self._handle_item(run, item):
                 return
 
-    def _hear(self, run: AgentRun, item: Item) -> bool:
+    def _handle_item(self, run: AgentRun, item: Item) -> bool:
         """Deal with an item of a run; return whether it was the last one."""
         what, *values = item
         if what == PLACED:
@@ -385,7 +389,7 @@ class AgentRuns:
         if what == STARTED:
             run.begun = values[0], values[1]
             if not run.ending:
-                self._talk.say({"say": "started", "id": run.id, "pid": values[0]})
+                self._writer.say({"say": "started", "id": run.id, "pid": values[0]})
             return False
         if what == CLOSED:
             if run.gate is not None and values[1]:
@@ -395,34 +399,36 @@ class AgentRuns:
         run.end = item
         return True
 
-    def _say_end(self, run: AgentRun) -> None:
+    def _report_end(self, run: AgentRun) -> None:
         """Say how a run has ended by itself."""
         if self._runs.pop(run.id, None) is None:
             return
         what, *values = run.end or (None,)
         if what == ENDED and len(values[1] or b"") > _MOST_BYTES:
             text = f"the value has {len(values[1])} bytes, the most are {_MOST_BYTES}"
-            self._say_failed(run, "work", text, "")
+            self._report_failure(run, "work", text, "")
         elif what == ENDED:
-            self._talk.say({"say": "ended", "id": run.id, "status": values[0], "value": values[1]})
+            self._writer.say(
+                {"say": "ended", "id": run.id, "status": values[0], "value": values[1]}
+            )
         elif what == FAILED:
-            self._say_failed(run, "work", values[0], values[1])
+            self._report_failure(run, "work", values[0], values[1])
         elif run.absent is not None:
-            self._say_failed(run, "not_started", run.absent, run.absent)
+            self._report_failure(run, "not_started", run.absent, run.absent)
         elif run.spoiled is not None:
-            self._say_failed(run, "gate", run.spoiled, run.spoiled)
+            self._report_failure(run, "gate", run.spoiled, run.spoiled)
         elif run.error is not None:
-            how, error, text = self._engine.how(run.error)
+            how, error, text = self._engine.classify(run.error)
             # To Ray, a node that has gone and one that is too small are the same.
             is_lost = how in {"not_started", "lost"} and not run.has_node
-            self._say_failed(run, "node_lost" if is_lost else how, error, text)
+            self._report_failure(run, "node_lost" if is_lost else how, error, text)
         else:
-            self._say_failed(run, "lost", "the task has ended without a result", "")
+            self._report_failure(run, "lost", "the task has ended without a result", "")
 
-    def _say_failed(self, run: AgentRun, how: str, error: str, text: str) -> None:
+    def _report_failure(self, run: AgentRun, how: str, error: str, text: str) -> None:
         message = {"say": "failed", "id": run.id, "how": how, "error": error[:_MOST_TEXT]}
         message["text"] = text if len(text) <= _MOST_TEXT else f"… {text[-_MOST_TEXT:]}"
-        self._talk.say(cast("Failed", message))
+        self._writer.say(cast("Failed", message))
 
     # Its end from outside
 
@@ -440,22 +446,22 @@ class AgentRuns:
         """End a run: softly at once, by force after the grace period."""
         if run.gate is not None and run.member is not None:
             self._gates.close(run.gate, "another member of the gang was cancelled")
-        gone = await self._let_end(run, grace_s)
-        await self._quietly(run.work.forget())
+        gone = await self._request_end(run, grace_s)
+        await self._suppressing_errors(run.work.forget())
         if not gone:
             sys.stderr.write(f"muster: {run.message['name']} was cancelled, and may still run\n")
         if run.wants and self._runs.pop(run.id, None) is not None:
-            self._talk.say({"say": "cancelled", "id": run.id, "gone": gone})
+            self._writer.say({"say": "cancelled", "id": run.id, "gone": gone})
         else:
-            self._say_end(run)
+            self._report_end(run)
 
-    async def _let_end(self, run: AgentRun, grace_s: float) -> bool:
+    async def _request_end(self, run: AgentRun, grace_s: float) -> bool:
         """End a run; return whether it has gone."""
         slack = _KEEPER_S if run.is_command else 0.0
-        if not await self._softly(run, grace_s + slack):
+        if not await self._cancel_softly(run, grace_s + slack):
             # Ray drops a forced cancel that comes while a soft one is on its way.
             for _ in range(_FORCES):
-                await self._quietly(run.work.end(force=True))
+                await self._suppressing_errors(run.work.end(force=True))
                 if await _within(run.over, _FORCED_S / _FORCES):
                     break
             return await self._is_gone(run)
@@ -463,7 +469,7 @@ class AgentRuns:
             return await self._is_gone(run)
         return True
 
-    async def _softly(self, run: AgentRun, within_s: float) -> bool:
+    async def _cancel_softly(self, run: AgentRun, within_s: float) -> bool:
         """Ask a run to end; return whether it is over in time.
 
         Ray loses a soft cancel that comes while the task begins, and then tells none of its items:
@@ -474,7 +480,7 @@ class AgentRuns:
         for pause_s in _ASK_AGAIN_S:
             if run.over.is_set():
                 return True
-            await self._quietly(run.work.end(force=False))
+            await self._suppressing_errors(run.work.end(force=False))
             if await _within(run.over, min(pause_s, max(0.0, until - loop.time()))):
                 return True
         return await _within(run.over, max(0.0, until - loop.time()))
@@ -487,7 +493,7 @@ class AgentRuns:
         """
         if run.begun is None:
             return run.over.is_set()
-        if run.error is not None and self._engine.how(run.error)[0] == "node_lost":
+        if run.error is not None and self._engine.classify(run.error)[0] == "node_lost":
             return True
         pid, at = run.begun
         grace_s = run.message["grace_s"] if run.is_command else 0.0
@@ -508,7 +514,7 @@ class AgentRuns:
             return any(one["id"] == node for one in nodes)
         return True
 
-    async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _suppressing_errors(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something whose failure changes nothing: the wait for the end goes on."""
         try:
             await work

@@ -53,10 +53,10 @@ class _LoadableEngine(Engine, Protocol):
 class _AgentServer:
     """An agent that is connected, or is being connected."""
 
-    def __init__(self, engine: _LoadableEngine, talk: MessageWriter) -> None:
+    def __init__(self, engine: _LoadableEngine, writer: MessageWriter) -> None:
         self._engine = engine
-        self._talk = talk
-        self._runs = AgentRuns(engine, talk)
+        self._writer = writer
+        self._runs = AgentRuns(engine, writer)
         self._nodes: list[NodeMap] | None = None
         self._probed: set[str] = set()
         self._waiting: list[dict[str, Any]] | None = []
@@ -92,7 +92,7 @@ class _AgentServer:
     async def _look(self, own: Term) -> None:
         highest = await self._highest(own)
         if highest > own["term"]:  # what waits, and what comes, is not done
-            self._talk.say({"say": "outdone", "term": highest})
+            self._writer.say({"say": "outdone", "term": highest})
             self.over.set()
         else:
             self._do_waiting()
@@ -175,18 +175,18 @@ class _AgentServer:
             self._refuse("python" if differs else "connect", " ".join(str(error).split()))
             return
         self.is_connected = True
-        self._talk.say({"say": "connected", "ray": ray, "python": python})
+        self._writer.say({"say": "connected", "ray": ray, "python": python})
         self._go_on()
 
     def _refuse(self, reason: Literal["import", "python", "connect"], text: str) -> None:
-        self._talk.say({"say": "refused", "reason": reason, "text": text})
+        self._writer.say({"say": "refused", "reason": reason, "text": text})
         self.status = 1
         self.over.set()
 
     async def beat(self) -> None:
         """Say that the agent lives, for as long as it does."""
         while True:
-            self._talk.say({"say": "beat"})
+            self._writer.say({"say": "beat"})
             await asyncio.sleep(BEAT_S)
 
     async def close(self) -> None:
@@ -211,7 +211,7 @@ class _AgentServer:
             else:
                 if nodes != self._nodes:
                     self._nodes = nodes
-                    self._talk.say({"say": "nodes", "nodes": nodes})
+                    self._writer.say({"say": "nodes", "nodes": nodes})
                     self._probe_new(nodes)
             await asyncio.sleep(every_s)
 
@@ -231,7 +231,7 @@ class _AgentServer:
                     "background of a script: a callable that is evicted does not hear of it, and "
                     "is killed after its grace period"
                 )
-                self._talk.say({"say": "warning", "text": text, "node": node})
+                self._writer.say({"say": "warning", "text": text, "node": node})
 
     async def _warm(self, node: str, count: int) -> None:
         """Start workers on a node: each holds one until all are there."""
@@ -285,14 +285,14 @@ async def serve(engine: object) -> NoReturn:
     Args:
         engine: Ray.
     """
-    talk = await open_output(own_output())
-    serving = _AgentServer(cast("_LoadableEngine", engine), talk)
+    writer = await open_output(own_output())
+    serving = _AgentServer(cast("_LoadableEngine", engine), writer)
     beats = asyncio.ensure_future(serving.beat())
     program = asyncio.ensure_future(listen(sys.stdin.buffer, serving.handle_message))
     over = asyncio.ensure_future(serving.over.wait())
     await asyncio.wait({program, over}, return_when=asyncio.FIRST_COMPLETED)
     await serving.close()
     beats.cancel()
-    await talk.drain(_LAST_S)
+    await writer.drain(_LAST_S)
     sys.stderr.flush()
     os._exit(serving.status)  # a thread may be in a call of Ray that does not return

@@ -229,7 +229,8 @@ class Link:
 
         greeting = trio.Event()
         agent = Agent(
-            process, AgentListeners(self._see, when_connected, self._warn, self._hear_outdone)
+            process,
+            AgentListeners(self._set_nodes, when_connected, self._warn, self._handle_outdone),
         )
         try:
             async with trio.open_nursery() as nursery:
@@ -254,7 +255,7 @@ class Link:
         agent.lose("it was closed")
         self._agent = None
         if self.seen.nodes is not None:
-            self._see([])
+            self._set_nodes([])
         self.notify()
 
     async def _start(self) -> trio.Process:
@@ -300,7 +301,7 @@ class Link:
         except RayLostError:
             return
 
-    def _see(self, nodes: list[NodeMap]) -> None:
+    def _set_nodes(self, nodes: list[NodeMap]) -> None:
         self.seen = NodeList(self.seen.version + 1, tuple(nodes))
         self.notify()
 
@@ -308,7 +309,7 @@ class Link:
         node = notice.get("node")
         _LOG.warning("%s", notice["text"] if node is None else f"node {node}: {notice['text']}")
 
-    def _hear_outdone(self, term: int) -> None:
+    def _handle_outdone(self, term: int) -> None:
         self.is_over = True
         self._outdone(term)
 

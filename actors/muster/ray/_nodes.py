@@ -351,12 +351,12 @@ class RayNodeFollower:
     """Makes the nodes of one scheduler those of Ray, by events for what differs.
 
     Args:
-        books: The scheduler.
+        scheduler: The scheduler.
         naming: Describes the nodes.
     """
 
-    def __init__(self, books: NodeScheduler, naming: NodeDescriptions) -> None:
-        self._books = books
+    def __init__(self, scheduler: NodeScheduler, naming: NodeDescriptions) -> None:
+        self._scheduler = scheduler
         self._naming = naming
         #: The nodes that the scheduler has from here, by name.
         self._held: dict[str, _NodeSpec] = {}
@@ -372,7 +372,7 @@ class RayNodeFollower:
         Args:
             nodes: The nodes of Ray now.
         """
-        before = (await self._books.snapshot()).nodes
+        before = (await self._scheduler.snapshot()).nodes
         ours = {name: node for name, node in before.items() if NODE_ID in node.attributes}
         for name, node in ours.items():
             self._naming.names.hold(name, node.attributes[NODE_ID])
@@ -407,7 +407,7 @@ class RayNodeFollower:
                 events.append(change)
         added: list[str] = []
         if events:
-            refusals = await self._books.submit_many(events)
+            refusals = await self._scheduler.submit_many(events)
             there = await self._still_there(events, refusals)
             for event, refusal in zip(events, refusals, strict=True):
                 self._note(event, refusal, wanted, there)
@@ -469,7 +469,7 @@ class RayNodeFollower:
             for event, refusal in zip(events, refusals, strict=True)
             if refusal is not None and not isinstance(event, AddNode)
         }
-        return refused & (await self._books.snapshot()).nodes.keys() if refused else refused
+        return refused & (await self._scheduler.snapshot()).nodes.keys() if refused else refused
 
     def _tell_doubles(self, nodes: tuple[NodeMap, ...]) -> None:
         """Warn of two nodes with one name, once of each pair."""

@@ -406,7 +406,7 @@ class Agent:
                 heard_at = trio.current_time()  # a beat waits behind a long message
                 try:
                     for message in incoming.feed(data):
-                        self._hear(message)
+                        self._handle(message)
                 except WireError as error:
                     _LOG.error("the agent says what makes no sense: %s", error)
                     self.lose(f"the agent says what makes no sense: {error}")
@@ -428,14 +428,14 @@ class Agent:
         except OSError:
             return b""
 
-    def _hear(self, message: FromAgent) -> None:
+    def _handle(self, message: FromAgent) -> None:
         if (
             message["say"] == "started"
             or message["say"] == "ended"
             or message["say"] == "failed"
             or message["say"] == "cancelled"
         ):
-            self._hear_of_run(message)
+            self._handle_run(message)
         elif message["say"] == "nodes":
             self._listeners.nodes(message["nodes"])
         elif message["say"] == "connected":
@@ -450,7 +450,7 @@ class Agent:
         elif message["say"] == "warning":
             self._listeners.warning(message)
 
-    def _hear_of_run(self, message: AboutRun) -> None:
+    def _handle_run(self, message: AboutRun) -> None:
         run = self._runs.get(message["id"])
         if run is None:
             return

@@ -301,7 +301,7 @@ class Ray:
         """Return whether an actor does not answer, but may live."""
         return isinstance(error, self._ray.exceptions.ActorUnavailableError)
 
-    def how(self, error: BaseException) -> tuple[str, str, str]:
+    def classify(self, error: BaseException) -> tuple[str, str, str]:
         """Return what an error means for a run."""
         errors = self._ray.exceptions
         text = str(error)
