@@ -1,4 +1,4 @@
-"""What the agent does from its first message to the end of the program.
+"""The server of the agent, from its first message to the end of the program.
 
 The modules ``_agent_*`` run in the process that is connected to Ray. They are standard library and
 msgpack alone, and know Ray by the class ``Engine``, which ``agent.py`` implements: any Python that
@@ -40,7 +40,7 @@ _AGAIN_S: Final = 1.0
 """How long to wait until Ray's head is asked again, in seconds."""
 
 _LISTEN_S: Final = 10.0
-"""How long the address may take to answer at all, in seconds."""
+"""The time limit for connecting to the address, in seconds."""
 
 _PROBE_S: Final = 60.0
 _WARM_S: Final = 60.0
@@ -68,7 +68,7 @@ class _AgentServer:
         self.status = 0
 
     def handle_message(self, message: dict[str, Any]) -> None:
-        """Do what the program says; what it says before the connection stands waits for that."""
+        """Handle a message of the program; messages before the connection is made wait for that."""
         if message.get("do") == "connect":
             self._term = message.get("leads")
             self._runs.spawn(self._connect(message))
@@ -83,7 +83,7 @@ class _AgentServer:
 
     # REPLICA-15
     def _go_on(self) -> None:
-        """Do what waits: at once, or with a term when it is known that none is higher."""
+        """Handle the waiting messages: at once, or with a term when none is known to be higher."""
         if self._term is None:
             self._do_waiting()
         else:
@@ -91,14 +91,14 @@ class _AgentServer:
 
     async def _look(self, own: Term) -> None:
         highest = await self._highest(own)
-        if highest > own["term"]:  # what waits, and what comes, is not done
+        if highest > own["term"]:  # neither waiting nor later messages are handled
             self._writer.say({"say": "outdone", "term": highest})
             self.over.set()
         else:
             self._do_waiting()
 
     async def _highest(self, own: Term) -> int:
-        """Return the highest term that is known, as soon as Ray's head tells."""
+        """Return the highest known term, as soon as Ray's head answers."""
         while True:
             try:
                 return await asyncio.to_thread(
@@ -184,7 +184,7 @@ class _AgentServer:
         self.over.set()
 
     async def beat(self) -> None:
-        """Say that the agent lives, for as long as it does."""
+        """Send a sign of life from time to time, for as long as the agent lives."""
         while True:
             self._writer.say({"say": "beat"})
             await asyncio.sleep(BEAT_S)
@@ -222,7 +222,7 @@ class _AgentServer:
                 self._runs.spawn(self._probe(node["id"]))
 
     async def _probe(self, node: str) -> None:
-        """See whether soft cancel can reach the work on a node."""
+        """Check whether soft cancel can reach the work on a node."""
         with suppress(Exception):
             asked = await asyncio.to_thread(self._engine.small, node, "ignores_interrupts")
             if await asyncio.wait_for(_awaited(asked), _PROBE_S):
@@ -245,7 +245,7 @@ class _AgentServer:
 
 
 async def _check_listens(address: str) -> None:
-    """See whether anything listens at an address: Ray itself would try for minutes.
+    """Check that an address accepts connections: Ray itself would try for minutes.
 
     Raises:
         ConnectionError: If not.

@@ -30,8 +30,7 @@ _LONGEST_S: Final = 10.0
 not say that an allocation has ended if its run has not begun."""
 
 _CALLED_OFF: Final = 100
-"""How many of the last steps are remembered that were called off, so that members that come late do not
-wait."""
+"""How many of the last cancelled steps are remembered, so that members that come late do not wait."""
 
 
 @final

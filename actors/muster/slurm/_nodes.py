@@ -140,7 +140,7 @@ class Amounts:
 
 
 def _unit(name: str) -> int:
-    """Return how many base units of Muster one CPU is."""
+    """Return the base units of Muster in one CPU."""
     return 1000 if name == _MILLI else 1
 
 
@@ -398,7 +398,7 @@ class SlurmNodeFollower:
 
 
 def _event(name: str, held: NodeSpec | None, node: NodeSpec) -> AddNode | UpdateNode | None:
-    """Return the event that makes a node what it is to be, if there is one."""
+    """Return the event that brings a node to its wanted state, if it needs one."""
     if held is None:
         return AddNode(name, node.capacity, node.attributes, not node.is_closed)
     if held == node:

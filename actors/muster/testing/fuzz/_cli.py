@@ -15,7 +15,7 @@ import yaml
 
 import muster
 from muster.testing.fuzz._determinism import UnknownTrioError
-from muster.testing.fuzz._generator import Drawn, Given
+from muster.testing.fuzz._generator import DrawnBytes, FixedParts
 from muster.testing.fuzz._run import loaded
 from muster.testing.fuzz._session import PROGRAMS, Finding, MissingHypothesisError, Session, Tally
 from muster_core.errors import ConfigError
@@ -85,7 +85,7 @@ def command(
     Example:
       python -m muster.testing.fuzz --seed 7 --time 60 --config queues.yaml
     """  # noqa: D301 - click wants a backspace there
-    given = Given(_config(file), binder=maker is not None)
+    given = FixedParts(_config(file), binder=maker is not None)
     session = Session(given=given, binder=_maker(maker), shrink=shrink)
     tally = Tally()
     try:
@@ -143,7 +143,7 @@ def summary(tally: Tally) -> str:
 
 def _checked(token: str) -> str:
     try:
-        Drawn.of_token(token)
+        DrawnBytes.of_token(token)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--replay") from error
     return token

@@ -18,8 +18,8 @@ from muster.testing.fuzz._program import (
     Client,
     Config,
     Fate,
-    How,
     Leave,
+    LeaveMethod,
     Order,
     Program,
     Store,
@@ -217,7 +217,7 @@ _FATES: Final = (
 
 @final
 @attrs.frozen
-class Drawn:
+class DrawnBytes:
     """The bytes from which a program is created.
 
     Attributes:
@@ -235,7 +235,7 @@ class Drawn:
         return base64.urlsafe_b64encode(packed).decode()
 
     @staticmethod
-    def of_token(token: str) -> Drawn:
+    def of_token(token: str) -> DrawnBytes:
         """Return the bytes of a text from :meth:`token`.
 
         Raises:
@@ -245,7 +245,7 @@ class Drawn:
             text = zlib.decompress(base64.urlsafe_b64decode(token.encode()))
             frame, clients = cast("tuple[str, list[list[str]]]", json.loads(text))
             steps = tuple(tuple(bytes.fromhex(one) for one in client) for client in clients)
-            return Drawn(bytes.fromhex(frame), steps)
+            return DrawnBytes(bytes.fromhex(frame), steps)
         except (zlib.error, TypeError, ValueError) as error:
             msg = "no program can be made of this text"
             raise ValueError(msg) from error
@@ -253,7 +253,7 @@ class Drawn:
 
 @final
 @attrs.frozen
-class Given:
+class FixedParts:
     """The parts of programs that are given instead of drawn.
 
     Attributes:
@@ -265,10 +265,10 @@ class Given:
     binder: bool = False
 
 
-NOTHING_GIVEN: Final = Given()
+NOTHING_FIXED: Final = FixedParts()
 
 
-def draw_program(drawn: Drawn, given: Given = NOTHING_GIVEN) -> Program:
+def draw_program(drawn: DrawnBytes, given: FixedParts = NOTHING_FIXED) -> Program:
     """Create a program from bytes; the same bytes give the same program."""
     choices = Choices(drawn.frame[_GENERAL])
     order = _order(choices)
@@ -335,9 +335,18 @@ def _store(choices: Choices) -> Store | None:
 
 
 def _leave(choices: Choices) -> Leave:
-    how = choices.of((How.DONE, How.DONE, How.DONE, How.EARLY, How.ERROR, How.CANCELLED))
+    how = choices.of(
+        (
+            LeaveMethod.DONE,
+            LeaveMethod.DONE,
+            LeaveMethod.DONE,
+            LeaveMethod.EARLY,
+            LeaveMethod.ERROR,
+            LeaveMethod.CANCELLED,
+        )
+    )
     at = choices.large() % (60, 300, 1500)[choices.number(3)]
-    return Leave(how, at if how is not How.DONE else 0)
+    return Leave(how, at if how is not LeaveMethod.DONE else 0)
 
 
 def _binds(choices: Choices) -> tuple[Bind, ...]:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final, cast, final
 
 import muster
 from muster._surface.conversion import any_event
-from muster.testing.fuzz._records import HAVE_RUN, Allocated, Ask, AskLife, Story, failed_in_a_row
+from muster.testing.fuzz._records import (
+    HAVE_RUN,
+    AllocationRecord,
+    Ask,
+    AskLife,
+    Story,
+    failed_in_a_row,
+)
 from muster_core.decisions import Kind, Reason
 from muster_core.errors import RefusedError
 
@@ -85,11 +92,11 @@ class BoundJudge:
             case _:
                 pass
 
-    def _last(self) -> Allocated | None:
+    def _last(self) -> AllocationRecord | None:
         allocations = [] if self._life is None else self._life.allocations
         return allocations[-1] if allocations else None
 
-    def _may_be(self) -> Iterator[Allocated]:
+    def _may_be(self) -> Iterator[AllocationRecord]:
         """Yield the allocations that may be the answer: those that last, or have run to an end."""
         if self._life is not None:
             last = self._last()

@@ -132,7 +132,7 @@ class Bind:
 
 
 @final
-class How(StrEnum):
+class LeaveMethod(StrEnum):
     """How the block ends."""
 
     DONE = "when everybody is done"
@@ -151,7 +151,7 @@ class Leave:
         at: The number of the task step at which it ends, if it ends in the middle.
     """
 
-    how: How = How.DONE
+    how: LeaveMethod = LeaveMethod.DONE
     at: int = 0
 
 
@@ -243,6 +243,6 @@ class Program:
             lines.append(f"client {number} ({place}{cut}):")
             lines += [f"    {step}" for step in client.steps]
         lines += [f"watcher {number}: {one}" for number, one in enumerate(self.watchers)]
-        at = "" if self.leave.how is How.DONE else f" (step {self.leave.at})"
+        at = "" if self.leave.how is LeaveMethod.DONE else f" (step {self.leave.at})"
         lines.append(f"the block is left {self.leave.how.value}{at}")
         return lines

@@ -42,7 +42,7 @@ Ask = tuple[str, str]
 
 @final
 @attrs.define(eq=False)
-class Allocated:
+class AllocationRecord:
     """One allocation.
 
     Attributes:
@@ -84,7 +84,7 @@ class AskLife:
     sure: bool
     retries: int = 0
     once: bool = False
-    allocations: list[Allocated] = attrs.field(factory=list[Allocated])
+    allocations: list[AllocationRecord] = attrs.field(factory=list[AllocationRecord])
 
 
 HAVE_RUN: Final = frozenset({Reason.COMPLETED, Reason.RUN_LIMIT})
@@ -104,8 +104,8 @@ class AskHistories:
 
     def __init__(self) -> None:
         self.lives: dict[Ask, list[AskLife]] = {}
-        self.lasting: dict[Ask, Allocated] = {}
-        self.by_seq: dict[int, Allocated] = {}
+        self.lasting: dict[Ask, AllocationRecord] = {}
+        self.by_seq: dict[int, AllocationRecord] = {}
         self.entered = 0
         self._batch = 0
         #: The events of this batch that add asks; the end of the batch shows which are refused.
@@ -154,7 +154,7 @@ class AskHistories:
             return
         ask = (decision.app, decision.ask)
         if decision.kind is Kind.BOUND:
-            allocated = Allocated(one.seq, decision.node, self._batch)
+            allocated = AllocationRecord(one.seq, decision.node, self._batch)
             self._latest(ask, self.entered).allocations.append(allocated)
             self.lasting[ask] = self.by_seq[one.seq] = allocated
         elif decision.kind is Kind.RELEASED and ask in self.lasting:
@@ -175,7 +175,7 @@ class AskHistories:
         lives = [life for life in self.lives.get(ask, ()) if life.index >= entered]
         return lives[0] if len(lives) == 1 and lives[0].sure else None
 
-    def have_run_since(self, ask: Ask, seq: int) -> Iterator[Allocated]:
+    def have_run_since(self, ask: Ask, seq: int) -> Iterator[AllocationRecord]:
         """Yield the allocations of a name that have run to an end after a decision."""
         for life in self.lives.get(ask, ()):
             for one in life.allocations:
@@ -183,7 +183,7 @@ class AskHistories:
                     yield one
 
 
-def failed_in_a_row(allocations: Iterable[Allocated], counts: set[int]) -> int:
+def failed_in_a_row(allocations: Iterable[AllocationRecord], counts: set[int]) -> int:
     """Return how many of the last allocations failed in a row, if their runs count."""
     times = 0
     for one in allocations:
