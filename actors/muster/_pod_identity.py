@@ -49,8 +49,8 @@ class PodIdentity:
 
     def work(self) -> Work:
         """Return the work of its ask."""
-        said = {variable: getattr(self, name) for name, variable in _VARIABLES.items()}
-        return Work(env={variable: text for variable, text in said.items() if text})
+        variables = {variable: getattr(self, name) for name, variable in _VARIABLES.items()}
+        return Work(env={variable: text for variable, text in variables.items() if text})
 
     @classmethod
     def of(cls, work: Work | None) -> PodIdentity | None:

@@ -1,4 +1,4 @@
-"""A client of ``muster serve``, on which the commands that ask a server stand.
+"""The client of ``muster serve`` that the commands use.
 
 :class:`Server` hides the address, the token, TLS and the pages of lists; :func:`follow` hides that a
 stream of decisions breaks: it goes on where it was. This module needs httpx.
@@ -31,7 +31,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(_MISSING, name="httpx") from error
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:9080"
-"""Where ``muster serve`` listens unless it is told otherwise."""
+"""The default address of ``muster serve``."""
 
 PAGE: Final = 1_000
 """How many items of a list are asked for at once."""
@@ -40,7 +40,7 @@ _TERM: Final = "Muster-Term"
 
 _CONNECT_S: Final = 10.0
 _ANSWER_S: Final = 120.0
-"""How long a connection, and an answer, are waited for, in seconds."""
+"""The time limits for a connection and for an answer, in seconds."""
 
 
 @final
@@ -97,18 +97,18 @@ class Server:
     def __init__(self, url: str, client: httpx.Client) -> None:
         self.url = url
         self.client = client
-        #: The highest term that was heard of: a leader of a lower one learns of it.
+        #: The highest term that a server has named: it is sent to a leader with a lower one.
         self._term = 0
 
     def get(self, path: str, **parameters: object) -> dict[str, Any]:
-        """Return what stands at a path.
+        """Get a path; return the decoded JSON.
 
         Args:
             path: The path below ``/api/v1/``; see :func:`at`.
             **parameters: Its parameters; None is left out.
 
         Raises:
-            ServerError: If there is no such thing, or no answer.
+            ServerError: If there is no such resource, or no answer.
         """
         return self.request("GET", path, parameters=parameters)
 
@@ -146,7 +146,7 @@ class Server:
         )
         found = _json(response)
         if not isinstance(found, dict):
-            raise ServerError(self._no_muster(), response.status_code)
+            raise ServerError(self._not_muster(), response.status_code)
         return cast("dict[str, Any]", found)
 
     def submit(
@@ -188,7 +188,7 @@ class Server:
             raise
         found = _json(response)
         if not isinstance(found, list):
-            raise ServerError(self._no_muster(), response.status_code)
+            raise ServerError(self._not_muster(), response.status_code)
         first = response.headers.get("Muster-First-Seq")
         results = cast("list[dict[str, Any]]", found)
         return Posted(results, None if first is None else int(first))
@@ -212,16 +212,16 @@ class Server:
         )
 
     def runs(self) -> str | None:
-        """Return what runs commands: the option ``--run`` of the server; None if it is older.
+        """Return the option ``--run`` of the server; None if the server is too old to say it.
 
         Raises:
             ServerError: If there is no answer.
         """
-        with self._telling():
+        with self._transport_errors_translated():
             response = self.client.get("/healthz")
         found = _json(response)
         if not isinstance(found, dict):
-            raise ServerError(self._no_muster(), response.status_code)
+            raise ServerError(self._not_muster(), response.status_code)
         return cast("dict[str, Any]", found).get("run")
 
     def response(
@@ -239,7 +239,7 @@ class Server:
             ServerError: If the answer is an error, or there is none.
         """
         sent = {**(headers or {}), **({_TERM: str(self._term)} if self._term else {})}
-        with self._telling():
+        with self._transport_errors_translated():
             response = self.client.request(
                 method,
                 f"/api/v1/{path}",
@@ -264,7 +264,7 @@ class Server:
         headers: Mapping[str, str] | None = None,
         silence_s: float | None = None,
     ) -> Generator[httpx.Response]:
-        """Open an answer that is read while it comes.
+        """Open a streamed answer.
 
         Args:
             path: The path below ``/api/v1/``.
@@ -277,7 +277,7 @@ class Server:
         """
         timeout = httpx.Timeout(_CONNECT_S, read=silence_s)
         with (
-            self._telling(),
+            self._transport_errors_translated(),
             self.client.stream(
                 "GET",
                 f"/api/v1/{path}",
@@ -292,7 +292,7 @@ class Server:
             yield response
 
     def check(self, response: httpx.Response) -> None:
-        """Raise what the server says if an answer is an error.
+        """Check that an answer is no error.
 
         Raises:
             ServerError: If it is.
@@ -302,17 +302,17 @@ class Server:
         found = _json(response)
         problem = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
         if "detail" not in problem:
-            raise ServerError(self._no_muster(), response.status_code)
-        told = str(problem["detail"])
+            raise ServerError(self._not_muster(), response.status_code)
+        message = str(problem["detail"])
         if response.status_code == HTTPStatus.UNAUTHORIZED:
-            told += ": put a token into MUSTER_TOKEN, or name a file with --token-file"
-        raise ServerError(told, response.status_code, problem)
+            message += ": put a token into MUSTER_TOKEN, or name a file with --token-file"
+        raise ServerError(message, response.status_code, problem)
 
-    def _no_muster(self) -> str:
+    def _not_muster(self) -> str:
         return f"{self.url}: does not answer as Muster does: is it the address of `muster serve`?"
 
     @contextmanager
-    def _telling(self) -> Generator[None]:
+    def _transport_errors_translated(self) -> Generator[None]:
         try:
             yield
         except httpx.TimeoutException as error:
@@ -321,21 +321,23 @@ class Server:
             raise ServerError(self._unreachable(error)) from error
 
     def _unreachable(self, error: httpx.TransportError) -> str:
-        asked, told = error.request.url, str(error) or type(error).__name__
+        asked, message = error.request.url, str(error) or type(error).__name__
         if asked.netloc != self.client.base_url.netloc:
             leader = f"{asked.scheme}://{asked.netloc.decode()}"
-            told = f"{self.url}: follows {leader}, which cannot be reached: {told}"
-            return f"{told}: if that server is gone for good, `muster promote` lets this one lead"
-        told = f"{self.url}: cannot be reached: {told}"
-        if "WRONG_VERSION_NUMBER" in told:
-            return f"{told}: does it speak plain HTTP, so that its address begins with http://?"
+            message = f"{self.url}: follows {leader}, which cannot be reached: {message}"
+            return (
+                f"{message}: if that server is gone for good, `muster promote` lets this one lead"
+            )
+        message = f"{self.url}: cannot be reached: {message}"
+        if "WRONG_VERSION_NUMBER" in message:
+            return f"{message}: does it speak plain HTTP, so that its address begins with http://?"
         if isinstance(error, httpx.RemoteProtocolError) and asked.scheme == "http":
-            return f"{told}: does it speak HTTPS, so that its address begins with https://?"
-        return f"{told}: is `muster serve` running there?"
+            return f"{message}: does it speak HTTPS, so that its address begins with https://?"
+        return f"{message}: is `muster serve` running there?"
 
 
 def at(*parts: str) -> str:
-    """Return a path of names, each written so that a slash in it is no new part."""
+    """Return a path of names, each percent-encoded: a slash in a name starts no new segment."""
     return "/".join(quote(part, safe="") for part in parts)
 
 
@@ -371,7 +373,7 @@ def open_server(
     Args:
         url: ``http://HOST:PORT``, ``https://HOST:PORT``, or ``unix:PATH``.
         token: The token to send, or None.
-        authority: The file with the certificates of those who may vouch for the server; None for
+        authority: The file with the certificates of the authorities to trust; None for
             those of the system.
         timeout_s: How long an answer may take, in seconds; default: two minutes.
 
@@ -412,8 +414,8 @@ def _verified(authority: Path | None) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=os.fspath(authority))
     except OSError as error:
-        told = error.strerror or str(error)
-        raise ServerError(f"{authority}: cannot be used as certificates: {told}") from None
+        message = error.strerror or str(error)
+        raise ServerError(f"{authority}: cannot be used as certificates: {message}") from None
 
 
 SILENCE_S: Final = 60.0

@@ -296,8 +296,8 @@ class GangLinks:
         found = {name}
         fresh = [name]
         while fresh:
-            here = fresh.pop()
-            for near in (*self._lists.get(here, ()), *self._named_by.get(here, ())):
+            current = fresh.pop()
+            for near in (*self._lists.get(current, ()), *self._named_by.get(current, ())):
                 if near not in found:
                     found.add(near)
                     fresh.append(near)

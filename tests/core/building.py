@@ -33,11 +33,11 @@ from muster_core.owners.app_messages import (
     AddAsks,
     AppReport,
     AppRequest,
+    AsksPending,
     Close,
     CommitApp,
     DecisionMade,
     EnterState,
-    Pending,
     ReleaseAsk,
     SpoilBinds,
     UndoBind,
@@ -293,7 +293,7 @@ class Application:
         report = self.machine.handle(Close(next(self._epochs)))
         assert report is not None
         for action in report.actions:
-            if isinstance(action, Pending):
+            if isinstance(action, AsksPending):
                 self.asks.update((ask.name, ask) for ask in action.asks)
                 self.was_bound.update((ask.name, action.was_bound) for ask in action.asks)
         self.machine.check()

@@ -15,7 +15,7 @@ from typing import Final, Literal, final
 import attrs
 from typing_extensions import override
 
-from muster.testing.fuzz import Drawn, Program, draw_program
+from muster.testing.fuzz import DrawnBytes, Program, draw_program
 from muster.testing.fuzz._generator import FRAME_BYTES, STEP_BYTES
 from muster.testing.fuzz._program import Config, Step
 from muster_core.decisions import Announced
@@ -137,7 +137,7 @@ def plan_of(seed: int) -> Plan:
     random = Random(seed)
     count = random.randint(3, 6)
     program = draw_program(
-        Drawn(
+        DrawnBytes(
             random.randbytes(FRAME_BYTES),
             tuple(
                 tuple(random.randbytes(STEP_BYTES) for _ in range(count * STEPS + STEPS))

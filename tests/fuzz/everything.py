@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from muster.testing.fuzz import Bind, Client, Fate, How, Leave, Order, Program, Step, Watcher
+from muster.testing.fuzz import (
+    Bind,
+    Client,
+    Fate,
+    Leave,
+    LeaveMethod,
+    Order,
+    Program,
+    Step,
+    Watcher,
+)
 
 S: Final = 1_000_000
 
@@ -103,6 +113,6 @@ def everything(
         binds=BINDS,
         bind_timeout_us=2 * S,
         bind_attempts=2,
-        leave=Leave() if block_at is None else Leave(How.CANCELLED, block_at),
+        leave=Leave() if block_at is None else Leave(LeaveMethod.CANCELLED, block_at),
         order=Order(chance=chance, delays=chance, longest=1),
     )

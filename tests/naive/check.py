@@ -15,7 +15,7 @@ import attrs
 import click
 
 from muster.feeds import Expect, ExpectedGang, FeedItem, Refused, Settle, read_feed
-from muster.replay._check import DecisionRecord, Found, compare
+from muster.replay._check import DecisionRecord, Mismatch, compare
 from muster_core.decisions import Announced, Reason
 from muster_core.snapshots import Snapshot
 from muster_core.values.names import canonical_gang
@@ -31,7 +31,7 @@ class Check:
         self._evicted: list[tuple[Reason | None, str]] = []
         self._drive = Drive(NaiveScheduler(), self._write)
 
-    def run(self, items: Iterator[FeedItem]) -> Iterator[tuple[FeedItem | None, Found]]:
+    def run(self, items: Iterator[FeedItem]) -> Iterator[tuple[FeedItem | None, Mismatch]]:
         """Play a feed; give the differences, each with its place."""
         for item in items:
             self._drive.step(item.index, Step(item.at_us, _what(item)))
@@ -40,13 +40,13 @@ class Check:
                     yield item, found
         self._drive.finish()
         for refusal in self._record.refusals:
-            yield None, Found("rejected", "nothing", refusal.message)
+            yield None, Mismatch("rejected", "nothing", refusal.message)
 
-    def _compare(self, expect: Expect) -> Iterator[Found]:
+    def _compare(self, expect: Expect) -> Iterator[Mismatch]:
         record = self._record.start_anew()
         refusals = [refusal.message for refusal in record.refusals]
         if len(refusals) != len(expect.rejected or ()):
-            yield Found("rejected", list(expect.rejected or ()), refusals)
+            yield Mismatch("rejected", list(expect.rejected or ()), refusals)
         snapshot = snapshot_of(self._drive.model)
         yield from self._compare_evictions(expect)
         others = attrs.evolve(expect, rejected=None, gangs=None, preempted=None, reclaimed=None)
@@ -54,13 +54,13 @@ class Check:
         for name, expected in (expect.gangs or {}).items():
             yield from _compare_gang(name, expected, snapshot)
 
-    def _compare_evictions(self, expect: Expect) -> Iterator[Found]:
+    def _compare_evictions(self, expect: Expect) -> Iterator[Mismatch]:
         evicted, self._evicted = self._evicted, []
         for reason in (Reason.PREEMPTED, Reason.RECLAIMED):
             wanted: tuple[str, ...] | None = getattr(expect, reason.value)
             found = [name for why, name in evicted if why is reason]
             if wanted is not None and list(wanted) != found:
-                yield Found(reason.value, list(wanted), found)
+                yield Mismatch(reason.value, list(wanted), found)
 
     def _write(self, _: NaiveScheduler, batch: Batch) -> None:
         self._evicted += [(one.reason, f"{one.app}/{one.ask}") for one in batch.decisions]
@@ -77,10 +77,10 @@ def _what(item: FeedItem) -> What:
             return event
 
 
-def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iterator[Found]:
+def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iterator[Mismatch]:
     gang = snapshot.gangs.get(canonical_gang(name))
     if gang is None:
-        yield Found(f"gangs.{name}", "a gang", "unknown")
+        yield Mismatch(f"gangs.{name}", "a gang", "unknown")
         return
     found = ExpectedGang(
         len(gang.waiting), len(gang.bound), gang.satisfied, gang.timed_out, gang.cycle_valid
@@ -88,7 +88,7 @@ def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iter
     for field in attrs.fields(ExpectedGang):
         wanted, value = getattr(expected, field.name), getattr(found, field.name)
         if wanted is not None and wanted != value:
-            yield Found(f"gangs.{name}.{field.name}", wanted, value)
+            yield Mismatch(f"gangs.{name}.{field.name}", wanted, value)
 
 
 def main(feeds: list[str]) -> int:

@@ -3,10 +3,10 @@
 A batch is announced at once, or with a store after its commit. With a store this is a task of its
 own, so that the coordinator decides the next batch while the one before is written. At most one
 batch is written, and one is decided and waits. At the start several batches are written together,
-since nobody waits for the first of them.
+since no caller waits for the first of them.
 
 The journal of a program gets decisions, and its record gets events. A companion is an object of the
-program that hears of every batch and is kept with the store.
+program that observes every batch and whose state is kept with the store.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 async def finish_within(awaitable: Awaitable[None], grace_s: float) -> None:
-    """Wait for something, and for some time also when the caller is cancelled.
+    """Await something, for some time even after the caller was cancelled.
 
     If it ends in that time, this returns, and the cancellation comes at the next checkpoint.
 
@@ -115,22 +115,22 @@ class Record(Protocol):
 
 @final
 class ForeignErrors:
-    """Tells the errors of a program's own objects, and of its disk, from errors of Muster."""
+    """Tells errors of the objects of a program, and of its disk, from errors of Muster."""
 
     def __init__(self) -> None:
-        #: The last exception from outside, which ends the scheduler; None without one.
+        #: The last foreign exception, which ends the scheduler; None without one.
         self.error: Exception | None = None
 
     def __enter__(self) -> None:
-        """Begin a block that calls what is outside."""
+        """Begin a block that calls objects of the program, or writes to disk."""
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        """Remember an exception in the block as one from outside."""
+        """Record an exception in the block as a foreign one."""
         if isinstance(error, Exception):
             self.error = error
 
     def is_for(self, error: Exception) -> bool:
-        """Return whether an error comes from outside."""
+        """Return whether an error is a foreign one."""
         # A coroutine cannot raise StopIteration: Python makes it the cause of a RuntimeError.
         ours = self.error
         return ours is not None and (error is ours or error.__cause__ is ours)
@@ -142,12 +142,12 @@ class JournalWriter:
 
     Args:
         journal: The journal, or None.
-        blame: Remembers its exceptions.
+        foreign_errors: Records its exceptions.
         pace: The pace of all tasks of the scheduler.
     """
 
-    def __init__(self, journal: Journal | None, blame: ForeignErrors, pace: Pace) -> None:
-        self._blame = blame
+    def __init__(self, journal: Journal | None, foreign_errors: ForeignErrors, pace: Pace) -> None:
+        self._foreign_errors = foreign_errors
         self._pace = pace
         self._journal = journal
         in_steps: Callable[[Sequence[Announced]], Steps[None]] | None
@@ -158,7 +158,7 @@ class JournalWriter:
         """Write the decisions of one batch; this is not cancelled at once."""
         if not announced or self._journal is None:
             return
-        with self._blame:
+        with self._foreign_errors:
             if self._in_steps is not None:
                 await self._pace.take(self._in_steps(announced), shield=True)
                 return
@@ -168,10 +168,10 @@ class JournalWriter:
 
 
 class BatchObserver(Protocol):
-    """Hears of every batch once, in order, before callers and observers do.
+    """Observes every batch once, in order, before callers and observers of decisions do.
 
-    What it knows must follow from what it hears. With a store its state is kept with each
-    checkpoint; at the next start it is loaded, and hears again of the batches after that.
+    Its state must follow from these batches. With a store it is kept with each checkpoint; at the
+    next start it is loaded, and gets the batches after the checkpoint again.
 
     All methods are called in the scheduler's tasks, and yield wherever others may run.
     """
@@ -185,7 +185,7 @@ class BatchObserver(Protocol):
         announced: Sequence[Announced],
         /,
     ) -> Steps[None]:
-        """Hear of a batch.
+        """Take a batch.
 
         Args:
             number: Its number, from 1.
@@ -197,7 +197,7 @@ class BatchObserver(Protocol):
         ...
 
     def begin(self) -> None:
-        """Take note that it has heard of all that was kept: what follows happens from now on."""
+        """Record that all kept batches were passed to it: what follows happens from now on."""
         ...
 
     def save(self) -> Steps[Sequence[bytes]]:
@@ -205,13 +205,13 @@ class BatchObserver(Protocol):
         ...
 
     def load(self, parts: Sequence[bytes], /) -> Steps[None]:
-        """Take up a state that was saved, perhaps by another version.
+        """Load a state that was saved, perhaps by another version.
 
         Args:
-            parts: The parts; empty if nothing was kept, and it hears of all kept batches.
+            parts: The parts; empty if no state was kept: then it gets all kept batches.
 
         Raises:
-            ValueError: If it does not know this state; then it hears of all kept batches.
+            ValueError: If it does not know this state; then it gets all kept batches.
         """
         ...
 
@@ -219,10 +219,10 @@ class BatchObserver(Protocol):
 @final
 @record(eq=False)
 class Announcement:
-    """What the outside hears of one batch.
+    """One batch to announce, with the functions that announce it.
 
     Attributes:
-        decided: The batch; None if there was none, but somebody waits for an answer.
+        decided: The batch; None if there are only answers.
         publish: Publish the changed values, in order.
         bound: The asks whose work begins, with their allocations.
         answers: Answer the callers, in order.
@@ -237,15 +237,15 @@ class Announcement:
 
 
 class BatchSink(Protocol):
-    """Whoever hears of a batch besides its callers."""
+    """Announces a batch to the objects of a program, besides its callers."""
 
     async def before(self, decided: DecidedBatch, /) -> None:
-        """Tell the journal and the record."""
+        """Pass the batch to the journal and the record."""
 
     def after(
         self, decided: DecidedBatch, bound: Sequence[tuple[TrackedAsk, AllocationStatus]], /
     ) -> Steps[None]:
-        """Tell the observers, and start the work of bound asks."""
+        """Pass the decisions to the observers, and start the work of bound asks."""
         ...
 
 
@@ -258,10 +258,10 @@ class ProgramSink:
         record: The record of the program, or None.
         observers: The observers.
         start: Starts the work of an allocation, or None without a binder.
-        blame: Remembers the exceptions of the record.
+        foreign_errors: Records the exceptions of the record.
         keeps_events: Whether the record gets the events of a batch now; otherwise it has got them
             when they were let in.
-        companion: Hears of every batch, or None.
+        companion: Observes every batch, or None.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class ProgramSink:
         record: Record | None,
         observers: Observers,
         start: Callable[[TrackedAsk, AllocationStatus], None] | None,
-        blame: ForeignErrors,
+        foreign_errors: ForeignErrors,
         *,
         keeps_events: bool,
         companion: BatchObserver | None = None,
@@ -279,15 +279,15 @@ class ProgramSink:
         self._record = record
         self._observers = observers
         self._start = start
-        self._blame = blame
+        self._foreign_errors = foreign_errors
         self._keeps_events = keeps_events
         self._companion = companion
 
     async def before(self, decided: DecidedBatch, /) -> None:
-        """Tell the journal and the record; this is not cancelled."""
+        """Pass the batch to the journal and the record; this is not cancelled."""
         await self._journal.write(decided.announced)
         if self._record is not None:
-            with self._blame:
+            with self._foreign_errors:
                 for event in decided.events if self._keeps_events else ():
                     self._record.enter(decided.at_us, event)
                 self._record.close(decided.at_us)
@@ -295,7 +295,7 @@ class ProgramSink:
     def after(
         self, decided: DecidedBatch, bound: Sequence[tuple[TrackedAsk, AllocationStatus]], /
     ) -> Steps[None]:
-        """Tell the observers, and start the work of bound asks."""
+        """Pass the decisions to the observers, and start the work of bound asks."""
         if self._companion is not None:
             yield from self._companion.observe(
                 decided.number, decided.at_us, decided.first, decided.events, decided.announced
@@ -313,8 +313,8 @@ class Announcer:
 
     Args:
         write: Writes batches to the store; it returns after the commit.
-        outside: Whoever hears of a batch besides its callers.
-        blame: Tells errors from outside from errors of Muster.
+        sink: Announces a batch besides its callers.
+        foreign_errors: Tells foreign errors from errors of Muster.
         pace: The pace of all tasks of the scheduler.
         meter: Measures how long it takes to write, or None.
     """
@@ -322,17 +322,17 @@ class Announcer:
     def __init__(
         self,
         write: Callable[[Sequence[DecidedBatch]], Awaitable[None]],
-        outside: BatchSink,
-        blame: ForeignErrors,
+        sink: BatchSink,
+        foreign_errors: ForeignErrors,
         pace: Pace,
         meter: Meter | None = None,
     ) -> None:
         self._write = write
-        self._outside = outside
-        self._blame = blame
+        self._sink = sink
+        self._foreign_errors = foreign_errors
         self._pace = pace
         self._meter = meter
-        # Without a buffer: whoever puts something waits until all before it is announced.
+        # Without a buffer: to put something waits until all before it is announced.
         self._in, self._out = trio.open_memory_channel[Sequence[Announcement]](0)
         self._drained = trio.Event()
         self._is_running = False
@@ -380,7 +380,7 @@ class Announcer:
                 await self._announce(announcements)
             self._drained.set()
         except Exception as error:
-            if self._blame.is_for(error):
+            if self._foreign_errors.is_for(error):
                 raise
             raise broken_error("announcer", "", "a batch") from error
         finally:
@@ -396,7 +396,7 @@ class Announcer:
             decided = [one.decided for one in announcements if one.decided is not None]
             if decided:
                 began = perf_counter()
-                with self._blame:
+                with self._foreign_errors:
                     await self._write(decided)
                 if self._meter is not None:
                     self._meter.commit.note(perf_counter() - began)
@@ -406,11 +406,11 @@ class Announcer:
         finally:
             for announcement in announcements:
                 for call in announcement.calls:
-                    refuse(call, self._blame.error)  # Those that have an answer keep it.
+                    refuse(call, self._foreign_errors.error)  # Those that have an answer keep it.
 
     async def _announce_one(self, announcement: Announcement) -> None:
         if announcement.decided is not None:
-            await self._outside.before(announcement.decided)
+            await self._sink.before(announcement.decided)
         await self._pace.take(self._notify(announcement), shield=True)
         if announcement.decided is not None:
             await announcement.decided.let_go(self._pace)
@@ -420,7 +420,7 @@ class Announcer:
             publish()
             yield
         if announcement.decided is not None:
-            yield from self._outside.after(announcement.decided, announcement.bound)
+            yield from self._sink.after(announcement.decided, announcement.bound)
         for answer in announcement.answers:
             answer()
             yield

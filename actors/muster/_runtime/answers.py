@@ -1,7 +1,7 @@
 """Answers to the calls of a batch, and dry runs.
 
-The answers say what became of the events that each call had. A dry run tries events on a copy of
-the state: what would be refused, and what would follow.
+The answers have the result of each event of a call. A dry run tries events on a copy of the state, and
+returns the refusals and decisions that would follow.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Answers:
     def note(
         self, call: AnyCall | Note, positions: Sequence[int], first: int, denied: Mapping[int, str]
     ) -> None:
-        """Note where the events of a call are.
+        """Record the positions of the events of a call.
 
         Args:
             call: The call.
@@ -157,7 +157,7 @@ class Answers:
 @final
 @attrs.frozen
 class DryRunResult:
-    """What events would lead to.
+    """The refusals and decisions that events would lead to.
 
     Attributes:
         errors: Why events would be refused, by their number.
@@ -171,14 +171,14 @@ class DryRunResult:
 def try_events(
     facts: Facts, now_us: int, events: Sequence[Event], guard: Guard | None, *, decides: bool = True
 ) -> DryRunResult:
-    """Return what events would lead to if they were let in now; it may take long.
+    """Return the refusals and decisions of events if they were let in now; it may take long.
 
     Args:
         facts: The state.
         now_us: The present instant, in microseconds.
         events: The events.
         guard: Judges which of them are let in, or None to let in all.
-        decides: Whether the decisions are wanted, too, not only what would be refused.
+        decides: Whether to return the decisions, too, not only the refusals.
     """
     scheduler = PlainScheduler(facts=facts)
     machine = scheduler.machine
@@ -190,7 +190,7 @@ def try_events(
     for number, event in enumerate(events):
         if guard is not None:
             if guard.must_hear_first(event, machine):
-                scheduler.hear()
+                scheduler.collect_reports()
             if (refusal := guard.refusal(event, machine)) is not None:
                 denied[number] = refusal
                 continue
@@ -200,7 +200,7 @@ def try_events(
     if positions and decides:
         scheduler.settle()
     elif positions:
-        scheduler.hear()
+        scheduler.collect_reports()
     refusals = {number: machine.refusal_of(position) for number, position in positions.items()}
     refused = {number: one for number, one in refusals.items() if one is not None}
     tried = DryRunResult(denied | refused, [one.as_map() for one in scheduler.announced])

@@ -82,7 +82,7 @@ class KeptRequest:
 @final
 @attrs.define(eq=False)
 class DecidedBatch:
-    """A batch that was decided, and of which nobody outside has heard.
+    """A batch that was decided and is not announced yet.
 
     Attributes:
         number: Its number, from 1.
@@ -112,7 +112,7 @@ class DecidedBatch:
         return (self.announced[0].seq, self.announced[-1].seq) if self.announced else None
 
     async def let_go(self, pace: Pace) -> None:
-        """Free the memory of the batch in pieces, when nobody needs it any more."""
+        """Free the memory of the batch in pieces, after its last use."""
         if len(self.events) <= PIECE >= len(self.announced):
             return  # It is freed at once.
         events, self.events = [*self.events], ()
@@ -158,7 +158,7 @@ class Batches:
         #: The events of this batch, if they are kept.
         self._events: list[Event] | None = [] if keeps else None
         #: The gangs that have reported in this batch.
-        self._heard: set[str] = set()
+        self._reported_gangs: set[str] = set()
         self._interleave = interleave
         self._reports: Mailbox[QueueReport] = Mailbox(interleave)
         self._app_reports: Mailbox[AppReport] = Mailbox(interleave)
@@ -199,8 +199,8 @@ class Batches:
         self._nursery = nursery
         await self._start_owners(await self._pace.take(self.machine.load(facts)))
         if facts.has_begun:
-            await self.hear_owners()
-            self._heard.clear()
+            await self.collect_reports()
+            self._reported_gangs.clear()
             await self._pace.take(self.machine.end_loading(facts))
 
     async def run_again(self, at_us: int, events: Sequence[Event]) -> DecidedBatch:
@@ -211,7 +211,7 @@ class Batches:
             events: Its events, in order.
 
         Returns:
-            What was decided, of which the outside has heard already.
+            The batch, which was announced before.
         """
         machine = self.machine
         machine.now_us = at_us
@@ -287,7 +287,7 @@ class Batches:
             line: Its line in the feed, or None.
         """
         if self.must_hear_first(event):
-            await self.hear_owners()
+            await self.collect_reports()
         self.let_in(event, index, line)
 
     def must_hear_first(self, event: Event | str) -> bool:
@@ -320,19 +320,19 @@ class Batches:
         """Close the open batch, if any: decide, and send the commits to the owners.
 
         Returns:
-            What was decided; the caller announces it. None if no batch was open.
+            The batch, which the caller announces. None if no batch was open.
         """
         if not self._open:
             return None
         self._open = False
-        await self.hear_owners()
+        await self.collect_reports()
         pace, machine = self._pace, self.machine
         outcome = await pace.take(machine.decide())
         changed = {self._gangs[key].machine.name for key in outcome.gangs}
         # ROUND-16
-        # No cancellation from here on, before everybody has heard of the batch.
+        # No cancellation from here on, until the batch is announced.
         await self._commit(outcome)
-        heard, self._heard = self._heard, set()
+        reported, self._reported_gangs = self._reported_gangs, set()
         events: Sequence[Event] = ()
         if self._events is not None:
             events, self._events = self._events, []
@@ -341,7 +341,7 @@ class Batches:
             machine.now_us,
             events,
             outcome.announced,
-            changed | heard,
+            changed | reported,
             machine.configuration.partition,
         )
 
@@ -416,25 +416,25 @@ class Batches:
                 case _:
                     assert_never(route)
 
-    async def hear_owners(self) -> None:
+    async def collect_reports(self) -> None:
         """Close an epoch: collect the reports of all changed owners, and apply them."""
         closing = self.machine.close()
         if closing is not None:
-            await self._hear_applications(await self._pace.take(closing))
+            await self._collect_app_reports(await self._pace.take(closing))
         closes = self.machine.close_gangs()
         if closes:
-            await self._hear_gangs(closes)
+            await self._collect_gang_reports(closes)
 
-    async def _hear_gangs(self, closes: Mapping[int, Close]) -> None:
+    async def _collect_gang_reports(self, closes: Mapping[int, Close]) -> None:
         await self._send((self._gangs[key].mailbox, close) for key, close in closes.items())
         reports = await _collect(self._gang_reports, len(closes))
         await self._pace.take(self.machine.apply_gangs(reports))
         for gang in reports:
-            self._heard.add(gang.name)
+            self._reported_gangs.add(gang.name)
             if gang.gone:
                 del self._gangs[gang.key]
 
-    async def _hear_applications(self, closing: ReportRequests) -> None:
+    async def _collect_app_reports(self, closing: ReportRequests) -> None:
         for key, commit in closing.commits.items():
             self._queues[key].mailbox.put(commit, wake=False)
         for key, expect in closing.queues.items():

@@ -46,8 +46,8 @@ class _Job:
         settled: Set when the work has started, or will not start any more.
         finished: Set when the binder has returned or raised.
         has_begun: Whether the binder was called.
-        has_started: Whether the binder has said that the work has started.
-        has_told: Whether the coordinator was told that the work has ended or failed.
+        has_started: Whether the binder has reported that the work has started.
+        is_reported: Whether the end or failure of the work was reported to the coordinator.
         is_late: Whether the work did not start in time.
     """
 
@@ -60,7 +60,7 @@ class _Job:
     finished: trio.Event = attrs.field(factory=trio.Event)
     has_begun: bool = False
     has_started: bool = False
-    has_told: bool = False
+    is_reported: bool = False
     is_late: bool = False
 
     async def wait_for_earlier(self) -> None:
@@ -141,7 +141,7 @@ class Bindings:
     async def _run(self, job: _Job) -> None:
         try:
             await self._supervise(job)
-            if not job.has_told and not job.is_late and job.held.ended.value is None:
+            if not job.is_reported and not job.is_late and job.held.ended.value is None:
                 # The binder has cancelled the nursery around it, so no note was sent.
                 error = RuntimeError("the binder has cancelled itself")
                 await self._notify(StartFailed(job.ask, job.held, error, counts=counts(error)))
@@ -153,7 +153,7 @@ class Bindings:
             raise first from None
 
     async def _supervise(self, job: _Job) -> None:
-        with job.held.ended.heard_by(job.end):
+        with job.held.ended.notifying(job.end):
             if job.held.ended.value is not None:  # It ended before this task began.
                 job.scope.cancel()
             async with trio.open_nursery() as nursery:
@@ -161,7 +161,7 @@ class Bindings:
                 try:
                     await self._watch(job)
                 except BaseException:
-                    # The work is shielded, so nobody else would cancel it.
+                    # The work is shielded, so nothing else would cancel it.
                     if not nursery.cancel_scope.cancel_called:  # else it has cancelled itself
                         job.held.is_to_end(CLOSED)
                     job.scope.cancel()
@@ -215,7 +215,7 @@ class Bindings:
             _LOG.warning("the work of %s could not be started: %s", name, in_words(error))
             _LOG.debug("the work of %s could not be started", name, exc_info=error)
             await self._notify(StartFailed(job.ask, job.held, error, counts=counts(error)))
-        job.has_told = True
+        job.is_reported = True
 
     def _finish(self, job: _Job) -> None:
         job.finished.set()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 MOST: Final = 300
-"""How long what a decision says of an error may be, in characters."""
+"""The longest text about an error in a decision, in characters."""
 
 
 def failure_in(error: Exception) -> WorkFailedError | None:
@@ -125,7 +125,7 @@ class Guard(Protocol):
 
 @attrs.frozen(eq=False)
 class Call(Generic[A]):
-    """A call of a caller, who waits for its answer."""
+    """A call whose caller waits for the answer."""
 
     answer: Answer[A] = attrs.field(factory=Answer[Any], init=False)
 

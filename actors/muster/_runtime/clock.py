@@ -3,8 +3,8 @@
 The timekeeper is the task that waits until a timer is due. The pace makes long work yield
 regularly, so that other tasks of the program can run. Trio checks timers and sockets only after all
 ready tasks have run. So it is not enough that each task yields: all tasks of a scheduler share one
-pace, and together they use one slice of time between two such checks. The meter is for whoever
-shows it; nothing here knows who that is.
+pace, and together they use one slice of time between two such checks. The meter collects the figures;
+other parts of the program show them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from muster_core.structures.steps import Steps
 MICROSECONDS: Final = 1_000_000
 
 _CHECK_INTERVAL_S: Final = 5.0
-"""How often a wait looks at the clock of the machine, in seconds: it may have been set."""
+"""The period for reading the clock of the machine during a wait, in seconds: it may have been set."""
 
 
 class Clock(Protocol):
@@ -84,7 +84,7 @@ class Timekeeper:
     Args:
         clock: The clock.
         start_us: The time of the clock at the opening, in microseconds; instants count from it.
-        ring: Tells the coordinator that a timer is due; may wait for a place at the entry.
+        ring: Notifies the coordinator that a timer is due; may wait for a place at the entry.
     """
 
     def __init__(self, clock: Clock, start_us: int, ring: Callable[[], Awaitable[None]]) -> None:
@@ -221,12 +221,12 @@ class Pace:
 
 
 BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""The upper bounds of the buckets for what takes moments, in seconds."""
+"""The upper bounds of the buckets for short durations, in seconds."""
 
 
 @final
 class Timings:
-    """How often something took how long.
+    """A histogram of durations.
 
     Args:
         bounds_s: The upper bounds of the buckets, rising, in seconds; one without a bound follows.
@@ -234,7 +234,7 @@ class Timings:
     Attributes:
         bounds_s: The bounds.
         counts: How often it took at most the bound of each bucket, and more than the one before.
-        sum_s: All together, in seconds.
+        sum_s: The sum of all, in seconds.
     """
 
     __slots__ = ("bounds_s", "counts", "sum_s")
@@ -245,7 +245,7 @@ class Timings:
         self.sum_s = 0.0
 
     def note(self, took_s: float) -> None:
-        """Count that it took so long, in seconds."""
+        """Count a duration, in seconds."""
         self.counts[bisect_left(self.bounds_s, took_s)] += 1
         self.sum_s += took_s
 

@@ -86,10 +86,10 @@ class LiveCoordinator:
         bindings: Runs the binder, or None without one.
         attempts: How often in a row an ask may end as ``bind_failed``; None for no limit.
         record: Receives accepted events and ends of batches, or None.
-        storage: Keeps what is let in and decided, or None.
+        storage: Keeps the events and decisions, or None.
         first: The configuration to begin with; None for that of the machine.
         comes_in: Tells whether ``first`` comes in, where the store has another one; None: it does.
-        companion: Hears of every batch, or None.
+        companion: Observes every batch, or None.
         meter: Measures batches, or None.
         follows: Whether the batches of a leader are decided again, until :class:`Lead` comes.
 
@@ -118,7 +118,7 @@ class LiveCoordinator:
         follows: bool = False,
     ) -> None:
         self._follows = follows
-        self._blame = ForeignErrors()
+        self._foreign_errors = ForeignErrors()
         self._batches = Batches(
             machine,
             interleave,
@@ -142,12 +142,12 @@ class LiveCoordinator:
         #: What was announced so far, if announcing comes later than deciding.
         self._statistics: Statistics | None = None
         self._nursery: trio.Nursery
-        self._outside = ProgramSink(
-            JournalWriter(journal, self._blame, pace),
+        self._sink = ProgramSink(
+            JournalWriter(journal, self._foreign_errors, pace),
             record,
             observers,
             None if bindings is None else self._start_work,
-            self._blame,
+            self._foreign_errors,
             keeps_events=storage is not None,
             companion=companion,
         )
@@ -156,7 +156,7 @@ class LiveCoordinator:
         self._announcer = (
             None
             if storage is None
-            else Announcer(storage.write, self._outside, self._blame, pace, meter)
+            else Announcer(storage.write, self._sink, self._foreign_errors, pace, meter)
         )
         #: The batches of the start that are not handed to the announcer; None after the start.
         self._gathered: list[Announcement] | None = None
@@ -203,13 +203,13 @@ class LiveCoordinator:
             ended = None
             done.set()
         except Exception as error:
-            if self._blame.is_for(error):
+            if self._foreign_errors.is_for(error):
                 raise
             raise broken_error("coordinator", "", self._serving) from error
         finally:
-            self._entry.close(self._blame.error)
+            self._entry.close(self._foreign_errors.error)
             for call in (*self._serving, *self._waiting()):
-                refuse(call, self._blame.error)
+                refuse(call, self._foreign_errors.error)
             if self._announcer is None:
                 self._tell_end(ended)
             else:
@@ -217,7 +217,7 @@ class LiveCoordinator:
                 self._announcer.at_end(partial(self._tell_end, ended))
 
     def _tell_end(self, ended: MusterError | None) -> None:
-        """Tell handles and observers that the scheduler has ended.
+        """Notify handles and observers that the scheduler has ended.
 
         Args:
             ended: The error with which observers end, or None.
@@ -249,7 +249,7 @@ class LiveCoordinator:
                 self._companion.begin()
             await self._run_batch(())
             return
-        with self._blame:
+        with self._foreign_errors:
             await storage.restore(self._batches, self._nursery)
             if self._companion is not None:
                 await storage.retell(self._companion, self._batches)
@@ -266,9 +266,9 @@ class LiveCoordinator:
         # With a binder, the work of what was bound when the last process ended is to be resumed.
         bound = await self._pace.take(self._tracker.adopt()) if self._bindings is not None else []
         self._pace.start()
-        # Nobody waits for a batch of the start, so many of them share one commit.
+        # No caller waits for a batch of the start, so many of them share one commit.
         self._gathered = []
-        # Timers that came due while nobody ran go off before anything else.
+        # Timers that came due while no process ran go off before anything else.
         await self._batches.run_timers(self._now_us())
         if self._first is not None and self._first_comes_in(is_new=storage.is_new):
             await self._run_batch([Configure(self._first)])
@@ -291,7 +291,7 @@ class LiveCoordinator:
             return False
         if is_new or self._comes_in is None:
             return True
-        with self._blame:
+        with self._foreign_errors:
             return self._comes_in(kept)
 
     async def _run_batch(self, events: Sequence[Event]) -> None:
@@ -314,7 +314,7 @@ class LiveCoordinator:
             if self._announcer is not None:
                 await self._hand_over()
                 await self._announcer.catch_up()
-            with self._blame:
+            with self._foreign_errors:
                 raise RefusedError(refusal)
 
     async def _resume(self, bound: Sequence[tuple[TrackedAsk, AllocationStatus]]) -> None:
@@ -337,7 +337,7 @@ class LiveCoordinator:
         """Take the last checkpoint, and end the owners."""
         if self._storage is not None and self._announcer is not None:
             await self._announcer.close()
-            with self._blame:
+            with self._foreign_errors:
                 beside = await self._state_of_companion()
                 taken = [await self._batches.facts()]
                 await self._storage.keep_checkpoint(taken, self._now_us(), beside)
@@ -434,7 +434,7 @@ class LiveCoordinator:
         assert storage is not None, "a follower without a store"
         assert announcer is not None, "a follower without a store"
         if call.term > storage.term:
-            with self._blame:
+            with self._foreign_errors:
                 await storage.begin_term(call.term)
         self._gathered = []
         for kept in call.batches:
@@ -444,7 +444,7 @@ class LiveCoordinator:
             error = await storage.difference(kept, decided, call.version)
             if error is not None:
                 call.answer.fail(error)
-                with self._blame:
+                with self._foreign_errors:
                     raise error
             requests = [one for one in call.requests if one.batch == kept.number]
             decided.copied = kept.row(), requests
@@ -461,7 +461,7 @@ class LiveCoordinator:
         assert storage is not None, "a follower without a store"
         assert announcer is not None, "a follower without a store"
         await announcer.catch_up()
-        with self._blame:
+        with self._foreign_errors:
             await storage.begin_term(call.term)
         self._follows = False
         call.begins()
@@ -476,7 +476,7 @@ class LiveCoordinator:
             call: The call that waits for it, or None.
         """
         if self._announcer is None:
-            assert call is not None, "a checkpoint that nobody wants"
+            assert call is not None, "a checkpoint without a reason"
             call.answer.fail(RefusedError("there is no store: pass `store` to open_scheduler"))
             return
         await self._announcer.catch_up()
@@ -485,7 +485,7 @@ class LiveCoordinator:
         self._nursery.start_soon(self._keep_checkpoint, taken, beside, call)
 
     async def _state_of_companion(self) -> Sequence[bytes]:
-        """Return the state of the companion; it has heard of everything that was decided."""
+        """Return the state of the companion, after all batches that were decided."""
         if self._companion is None:
             return ()
         return await self._pace.take(self._companion.save())
@@ -500,7 +500,7 @@ class LiveCoordinator:
                 call.answer.give(None)
         finally:
             if call is not None:
-                refuse(call, self._blame.error)  # unless it was answered
+                refuse(call, self._foreign_errors.error)  # unless it was answered
 
     # Before the batch is closed
 
@@ -593,13 +593,13 @@ class LiveCoordinator:
     async def _update_view(self) -> None:
         """Bring the effects of the callers' events into the view."""
         if not self._is_view_current:
-            await self._batches.hear_owners()
+            await self._batches.collect_reports()
             self._is_view_current = True
 
     async def _let_in(self, event: Event, now_us: int) -> int:
         """Submit an event and return its position."""
         if self._record is not None and self._storage is None:
-            with self._blame:
+            with self._foreign_errors:
                 self._record.enter(now_us, event)
         await self._batches.enter(event, self._index)
         self._index += 1
@@ -621,9 +621,9 @@ class LiveCoordinator:
             decided.requests, self._requests = self._requests, []
         if self._announcer is None or self._staged is None:
             if decided is not None:
-                await self._outside.before(decided)
+                await self._sink.before(decided)
                 bound = await pace.take(self._update(decided), shield=True)
-                await pace.take(self._outside.after(decided, bound), shield=True)
+                await pace.take(self._sink.after(decided, bound), shield=True)
             await pace.take(self._answers.give(calls), shield=True)
             if decided is not None:
                 await decided.let_go(pace)
@@ -685,7 +685,7 @@ def _is_atomic(call: AnyCall | Note) -> bool:
 
 
 def _tried(facts: list[Facts], now_us: int, call: Enter) -> DryRunResult:
-    """Return what would be refused; in a thread, which also frees the facts."""
+    """Return the result of a dry run; in a thread, which also frees the facts."""
     return try_events(facts.pop(), now_us, call.events, call.guard, decides=False)
 
 

@@ -3,7 +3,7 @@
 Each observer of decisions has a buffer of its own. A watched value is published by one task and
 watched by others, which see the newest value, not all values. Values that a batch has changed are
 decided at its end and published when it is announced. With a store the two are apart: the next
-batch is decided while this one is written, and nobody may see a value that is not on disk.
+batch is decided while this one is written, and no task may see a value that is not on disk.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Watched(Generic[T]):
             listener(value)
 
     @contextmanager
-    def heard_by(self, listener: Callable[[T], None]) -> Generator[None, None, None]:
+    def notifying(self, listener: Callable[[T], None]) -> Generator[None, None, None]:
         """Call a listener for every value during the block, at once and in the publisher's task.
 
         Args:
@@ -85,7 +85,7 @@ class Watched(Generic[T]):
 
 
 class Publications(Protocol):
-    """Where the coordinator puts the values that it decides."""
+    """Takes the values that the coordinator decides, to publish them."""
 
     def put(self, watched: Watched[T], value: T, /) -> None:
         """Decide a value; the values are published in this order."""

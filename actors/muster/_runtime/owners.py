@@ -133,7 +133,7 @@ class Machine(Protocol[M_contra, R_co, S_co, F_co]):
         ...
 
     def facts(self) -> F_co:
-        """Return what the owner has in a checkpoint."""
+        """Return the facts of the owner for a checkpoint."""
         ...
 
     def free(self) -> Steps[None]:
@@ -151,7 +151,7 @@ class ReportSink(Protocol[R_contra]):
 @final
 @attrs.frozen
 class SendSnapshot(Generic[S]):
-    """Tells an owner to send a snapshot of itself to ``reply``."""
+    """Asks an owner to send a snapshot of itself to ``reply``."""
 
     reply: Mailbox[S]
 
@@ -159,7 +159,7 @@ class SendSnapshot(Generic[S]):
 @final
 @attrs.frozen
 class SendFacts(Generic[F]):
-    """Tells an owner to send its facts for a checkpoint to ``reply``."""
+    """Asks an owner to send its facts for a checkpoint to ``reply``."""
 
     reply: Mailbox[F]
 
@@ -167,7 +167,7 @@ class SendFacts(Generic[F]):
 @final
 @attrs.frozen
 class EndTask:
-    """Tells an owner to end its task: the scheduler ends, or the application has completed."""
+    """Ends the task of an owner: the scheduler ends, or the application has completed."""
 
 
 @final

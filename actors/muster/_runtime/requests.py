@@ -1,4 +1,4 @@
-"""Answers to calls and requests, what is read between two batches, and keys of requests."""
+"""Answers to calls and requests, values that are read between two batches, and keys of requests."""
 
 from __future__ import annotations
 
@@ -143,10 +143,10 @@ class Examined:
 @final
 @attrs.frozen
 class RequestKey:
-    """What marks a request of a client, so that a repeat of it changes nothing.
+    """The key of a request of a client, so that a repeat of it changes nothing.
 
     Attributes:
-        user: Who sent it.
+        user: Its user.
         key: Its key, unique for this user.
         digest: The digest of its content.
     """

@@ -5,7 +5,7 @@ beside that, in parts, so that no batch waits long for one. ``trio.to_thread`` w
 a limiter and start or find a thread for each call. One call of a caller waits for that twice, so
 the thread of a store is kept at hand instead.
 
-Recovery lets in again what was let in after the checkpoint, and it must decide the same.
+Recovery lets in the events after the checkpoint again, and must decide the same.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class StoreThread:
 
         def work() -> None:
             results.append(outcome.capture(call, *args))
-            with suppress(trio.RunFinishedError):  # Trio itself has failed; nobody waits any more.
+            with suppress(trio.RunFinishedError):  # Trio itself has failed; no task waits any more.
                 self._soon(trio.lowlevel.reschedule, task)
 
         self._calls.put(work)
@@ -123,7 +123,7 @@ _AT_ONCE: Final = 64
 @final
 @attrs.frozen
 class StoredState:
-    """What a store holds.
+    """The content of a store at its opening.
 
     Attributes:
         reader: Reads the file.
@@ -177,11 +177,11 @@ class StoredState:
 
 
 async def recover(batches: Batches, kept: StoredState, pace: Pace, threaded: RunInThread) -> int:
-    """Let in again what came after the checkpoint.
+    """Let in the events after the checkpoint again.
 
     Args:
         batches: The batches, loaded from the checkpoint.
-        kept: What the store holds.
+        kept: The content of the store.
         pace: The pace of all tasks of the scheduler.
         threaded: Runs a call in the thread of the store.
 
@@ -208,7 +208,7 @@ async def recover(batches: Batches, kept: StoredState, pace: Pace, threaded: Run
 async def _compare_batches(
     batch: KeptBatch, decided: Sequence[Announced], threaded: RunInThread
 ) -> ReplayDifference | None:
-    """Return the first decision that is another one today, or None if all are the same."""
+    """Return the first decision that differs from the kept one, or None."""
     if len(decided) > PIECE:  # Others run while many are compared.
         return await threaded(batch.first_difference, decided)
     return batch.first_difference(decided)
@@ -244,10 +244,10 @@ _thread = store_thread
 
 
 class Mirror(Protocol):
-    """Hears of batches when they are on disk, before they are announced."""
+    """Gets batches when they are on disk, before they are announced."""
 
     async def written(self, group: BatchGroup, /) -> None:
-        """Hear of batches that were written together; they are announced when this returns."""
+        """Take batches that were written together; they are announced when this returns."""
 
 
 @final
@@ -257,10 +257,10 @@ class Storage:
     Args:
         writer: Writes the file.
         options: How it is kept.
-        kept: What was in it.
+        kept: Its content at the opening.
         pace: The pace of all tasks of the scheduler.
         run: Runs a call in the store's thread; it is not given up when this task is cancelled.
-        mirror: Hears of what was written, before anybody else does; or None.
+        mirror: Gets the batches that were written, before they are announced; or None.
 
     Attributes:
         origin_us: The origin of time, in microseconds since 1970 in UTC.
@@ -297,7 +297,7 @@ class Storage:
 
     @property
     def term(self) -> int:
-        """The term of whoever leads."""
+        """The term of the leader."""
         return self._writer.meta.term
 
     @property
@@ -364,7 +364,7 @@ class Storage:
 
     # REPLICA-12
     async def begin_term(self, term: int) -> None:
-        """Write the term of whoever leads from now on.
+        """Write the term of the leader from now on.
 
         Raises:
             StoreError: If it cannot be written.
@@ -385,7 +385,7 @@ class Storage:
         return None if found is None else _difference_error(self._writer.path, version, found)
 
     async def retell(self, companion: BatchObserver, batches: Batches) -> None:
-        """Load a companion, and let it hear again of the batches after its state.
+        """Load a companion, and pass it the batches after its state.
 
         If the store has no state of it that this version reads, or an old one because the process
         ended right after a checkpoint, one is written, with a checkpoint of the last batch.
@@ -485,7 +485,7 @@ class Storage:
 
     # STORE-16, STORE-19
     async def _drop_history(self, now_us: int) -> None:
-        """Remove what is older than `keep` says, and checkpoints that nobody needs any more."""
+        """Remove batches that are older than `keep` says, and superfluous checkpoints."""
         keep_us = self._options.keep_us
         if keep_us is not None:
             while await self._run(self._writer.prune, now_us - keep_us):
@@ -500,7 +500,7 @@ class Storage:
         """Warn once if the clock was set back, so that time stands still.
 
         Args:
-            clock_us: What the clock says, in microseconds since the origin.
+            clock_us: The time of the clock, in microseconds since the origin.
             now_us: The present instant of the scheduler.
         """
         if clock_us >= now_us:
@@ -564,7 +564,7 @@ async def open_storage(
             ``default``.
         clock: The clock; the origin of a new one is now.
         pace: The pace of all tasks of the scheduler.
-        mirror: Hears of what was written, before anybody else does; or None.
+        mirror: Gets the batches that were written, before they are announced; or None.
 
     Raises:
         StoreError: If it cannot be opened, another process has it, it is damaged, or it is that
@@ -583,8 +583,8 @@ async def open_storage(
 
     async with _thread() as run:
         writer, kept = await run(opened)
-        for told in writer.privacy:
-            _LOG.warning("%s", told)
+        for warning in writer.privacy:
+            _LOG.warning("%s", warning)
         storage = Storage(writer, options, kept, pace, run, mirror)
         try:
             yield storage

@@ -40,7 +40,7 @@ Name = tuple[str, str]
 @final
 @attrs.define
 class BoundTogether:
-    """Collects the members that each gang of a batch bound in the step that satisfied it.
+    """Collects the members that were bound in the step that satisfied their gang.
 
     Such a step says ``gang_satisfied`` for its gangs, and then ``bound`` for their members. The
     step ends where the next node is chosen: an ask that is bound later is a plain ask.
@@ -99,9 +99,9 @@ class AllocationStatus:
         ended: The reason why it has ended; None while it lasts.
         about_to_end: Why its work is cancelled before the end of the allocation is published, or
             None.
-        for_good: Whether this end took the ask away, too; not if the ask was only removed after it.
-        message: What the decision says that has ended it, or None.
-        error: What the binder raised when the work had failed, or None.
+        for_good: Whether the ask has gone with it; False if the ask was only removed after it.
+        message: The message of the decision that has ended it, or None.
+        error: The error of the binder when the work had failed, or None.
         devices: The devices that it holds.
     """
 
@@ -121,12 +121,12 @@ class AllocationStatus:
         return self.ended.value if self.about_to_end is None else self.about_to_end
 
     def is_to_end(self, why: Reason | Closed) -> None:
-        """Say why its work is cancelled, unless that is known already."""
+        """Record why its work is cancelled, unless that is known already."""
         if self.why_ending() is None:
             self.about_to_end = why
 
     def note_end(self, message: str | None, *, for_good: bool) -> None:
-        """Note how it has ended, for whoever reads that after :attr:`ended` was published.
+        """Record how it has ended, for readers after :attr:`ended` was published.
 
         Args:
             message: The message of the decision.
@@ -170,7 +170,7 @@ class TrackedAsk:
         resources: The resources that it needs.
         gang: The full name of its gang, or None.
         status: Its state.
-        work: What is to run for it, or None.
+        work: Its work, or None.
         once: Whether it is gone after it was bound.
     """
 
@@ -527,7 +527,7 @@ class Tracker:
         if allocation is None or place is not AskPlace.BOUND:
             return AskStatus(place)
         gang = self._machine.view.gangs.get(allocation.ask.gang or "")
-        # Nobody has followed the step in which it was bound; after a batch, that is put right.
+        # The step in which it was bound was not followed; that is corrected after a batch.
         peers, step = (1, allocation.number) if gang is None else (len(gang.bound), 0)
         devices = allocation.devices
         held = AllocationStatus(allocation.number, allocation.node, peers, step, devices=devices)

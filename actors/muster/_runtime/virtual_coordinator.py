@@ -89,7 +89,7 @@ class VirtualCoordinator:
         batches: The batches, which only this task uses.
         pace: The pace of all tasks of the scheduler.
         entry: The queue of requests.
-        blame: Knows the exceptions of the journal.
+        foreign_errors: Knows the exceptions of the journal.
         facts: A checkpoint to go on from, or None.
     """
 
@@ -98,11 +98,11 @@ class VirtualCoordinator:
         batches: Batches,
         pace: Pace,
         entry: EntryQueue[Request],
-        blame: ForeignErrors,
+        foreign_errors: ForeignErrors,
         facts: Facts | None = None,
     ) -> None:
         self._batches = batches
-        self._blame = blame
+        self._foreign_errors = foreign_errors
         self._pace = pace
         self._entry = entry
         self._facts = facts
@@ -126,7 +126,7 @@ class VirtualCoordinator:
             await self._batches.close()
             done.set()
         except Exception as error:
-            if self._blame.is_for(error):
+            if self._foreign_errors.is_for(error):
                 raise
             raise broken_error("coordinator", "", self._serving) from error
         finally:
@@ -188,10 +188,10 @@ class VirtualCoordinator:
         if at_us is not None and at_us != now_us and not await batches.advance(at_us):
             event = batches.too_early(at_us)
         if batches.must_hear_first(event):
-            await batches.hear_owners()
+            await batches.collect_reports()
         batches.let_in(event, request.index, request.line)
         if request.reply is not None:
-            await batches.hear_owners()
+            await batches.collect_reports()
             refusal = batches.machine.refusal_of(batches.machine.entered)
             if refusal is None:
                 request.reply.give(None)

@@ -52,7 +52,7 @@ class Allocation(ABC):
             first use of the ask, it is the number of members that are bound now.
         step: The lowest ``number`` among these members, by which they know each other; 0 if the
             bind is older, as above, and the ask has a gang.
-        work: What the ask said is to run for it (``command``, ``env``, ``workdir``), or None.
+        work: The work of the ask (``command``, ``env``, ``workdir``), or None.
         kept: Whether the scheduler has a store, so that a binder with ``resume`` may leave the
             work alone when the scheduler is closed, and go on with it after a restart.
     """
@@ -99,7 +99,7 @@ class Allocation(ABC):
     @property
     @abstractmethod
     def message(self) -> str | None:
-        """What the decision says that has ended the allocation, as for which ask it was preempted.
+        """The message of the decision that ended it, such as for which ask it was preempted.
 
         None while it lasts, or if the decision says nothing.
         """
@@ -111,7 +111,7 @@ class Allocation(ABC):
         message: str | None = None,
         exited: Exit | None = None,
     ) -> bool:
-        """Release the allocation: the work has completed or failed, or nobody wants it any more.
+        """Release the allocation: the work has completed or failed, or is not wanted any more.
 
         An ask that failed is pending again if it has a retry left, else it is gone.
 
@@ -120,7 +120,7 @@ class Allocation(ABC):
 
         Args:
             outcome: ``completed``, ``failed`` or ``cancelled``.
-            message: What the decision log says about the end, or None.
+            message: The message about the end in the decision log, or None.
             exited: How its process has ended, and what it has used, or None.
 
         Returns:
@@ -350,7 +350,7 @@ class TrioAllocation(Allocation):
                 ends.append(end)
                 scope.cancel()
 
-        with scope, ended.heard_by(cut_short):
+        with scope, ended.notifying(cut_short):
             if ended.value is not None:
                 ends.append(ended.value)
                 scope.cancel()

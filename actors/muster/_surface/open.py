@@ -163,11 +163,11 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
     The companion, if there is one, receives every batch before callers and observers do. The
-    meter, if there is one, measures batches. Where the store has another configuration than the
-    one that is given, ``comes_in`` is asked whether that one comes in; it gets the one in force,
-    and the origin of time in microseconds since 1970. The mirror, if there is one, hears of batches
-    that are on disk, before they are announced. With ``follows``, nothing is decided but what
-    :class:`Follow` brings, until :class:`Lead`.
+    meter, if there is one, measures batches. If the store has another configuration than the given
+    one, ``comes_in`` decides whether the latter comes in; it gets the one in force, and the origin of
+    time in microseconds since 1970. The mirror, if there is one, gets batches when they are on disk,
+    before they are announced. With ``follows``, only the batches of :class:`Follow` are decided, until
+    :class:`Lead`.
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)

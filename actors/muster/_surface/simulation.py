@@ -241,14 +241,14 @@ async def open_simulation(
     first = default_configuration() if configuration is None else configuration
     machine = CoordinatorMachine(first if facts is None else facts.configuration)
     entry: EntryQueue[Request] = EntryQueue()
-    pace, blame = Pace(), ForeignErrors()
-    writer = JournalWriter(journal, blame, pace)
+    pace, foreign_errors = Pace(), ForeignErrors()
+    writer = JournalWriter(journal, foreign_errors, pace)
 
     async def announce(decided: DecidedBatch) -> None:
         await writer.write(decided.announced)
         await decided.let_go(pace)
 
     batches = Batches(machine, interleave, pace, announce)
-    coordinator = VirtualCoordinator(batches, pace, entry, blame, facts)
+    coordinator = VirtualCoordinator(batches, pace, entry, foreign_errors, facts)
     async with run_for_block(coordinator.run, entry.close):
         yield Simulation(machine, entry)

@@ -70,7 +70,7 @@ class Call(Generic[T]):
         interruption = await self.landing.wait_out(self.cancel)
         error = self.take_error()
         if error is None and not self._values:
-            assert interruption is not None, "nobody else cancels it alone"
+            assert interruption is not None, "nothing else cancels it alone"
             raise interruption.error
         if interruption is not None:
             interruption.defer()
@@ -457,7 +457,7 @@ def _task_failure(task: asyncio.Task[None], name: str) -> Exception | None:
 
 @final
 class StartNotice(trio.TaskStatus[None]):
-    """Tells the program that a task has started."""
+    """Calls a function of the program when a task has started."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._notify = tell

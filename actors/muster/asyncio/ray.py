@@ -69,10 +69,10 @@ class Cluster(Mirror[muster.ray.Cluster]):
             started: Called when the first nodes are there.
         """
         status = StartNotice(in_host(self._bridge, started))
-        books = HostScheduler(self._bridge, scheduler)
+        host = HostScheduler(self._bridge, scheduler)
 
         async def follow() -> None:
-            await self._inner.follow(books, every=every, task_status=status)
+            await self._inner.follow(host, every=every, task_status=status)
 
         await self._bridge.call(follow)
         raise AssertionError("a cluster is followed until that is cancelled")
@@ -81,8 +81,8 @@ class Cluster(Mirror[muster.ray.Cluster]):
         self, allocation: Allocation, work: Work, *, started: Callable[[], object] | None = None
     ) -> Result:
         """Run something on the node of an allocation; see :meth:`muster.ray.Cluster.run`."""
-        heard = in_host(self._bridge, started)
-        run = partial(self._inner.run, allocation, work, started=heard)
+        notice = in_host(self._bridge, started)
+        run = partial(self._inner.run, allocation, work, started=notice)
         return await self._bridge.call(run)
 
     def parts(self) -> tuple[Bridge, muster.ray.Cluster]:
@@ -128,16 +128,16 @@ class RayBinder:
         except Exception as error:
             await self._bridge.call(partial(self._runs.miss, allocation, self._terms, error))
             raise
-        heard = in_host(self._bridge, started)
+        notice = in_host(self._bridge, started)
         await self._to_its_end(
-            allocation, partial(self._runs.run, allocation, work, self._terms, heard)
+            allocation, partial(self._runs.run, allocation, work, self._terms, notice)
         )
 
     async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
         """Go on with the work of an ask; see :meth:`muster.ray.RayBinder.resume`."""
-        heard = in_host(self._bridge, started)
+        notice = in_host(self._bridge, started)
         await self._to_its_end(
-            allocation, partial(self._runs.resume, allocation, self._terms, heard)
+            allocation, partial(self._runs.resume, allocation, self._terms, notice)
         )
 
     async def _to_its_end(

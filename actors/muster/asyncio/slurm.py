@@ -56,10 +56,10 @@ class Slurm(Mirror[muster.slurm.Slurm]):
             started: Called when the nodes of now are there.
         """
         status = StartNotice(in_host(self._bridge, started))
-        books = HostScheduler(self._bridge, scheduler)
+        host = HostScheduler(self._bridge, scheduler)
 
         async def follow() -> None:
-            await self._inner.follow(books, every=every, task_status=status)
+            await self._inner.follow(host, every=every, task_status=status)
 
         await self._bridge.call(follow)
         raise AssertionError("nodes are followed until that is cancelled")
@@ -96,13 +96,13 @@ class SlurmBinder:
     async def run(self, allocation: Allocation, started: Callable[[], None], /) -> None:
         """Run the command of an ask; see :meth:`muster.slurm.SlurmBinder.run`."""
         command = self._command(allocation)
-        heard = in_host(self._bridge, started)
-        await self._to_its_end(allocation, partial(self._runs.run, allocation, command, heard))
+        notice = in_host(self._bridge, started)
+        await self._to_its_end(allocation, partial(self._runs.run, allocation, command, notice))
 
     async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
         """Go on with the job of an ask; see :meth:`muster.slurm.SlurmBinder.resume`."""
-        heard = in_host(self._bridge, started)
-        await self._to_its_end(allocation, partial(self._runs.resume, allocation, heard))
+        notice = in_host(self._bridge, started)
+        await self._to_its_end(allocation, partial(self._runs.resume, allocation, notice))
 
     def _command(self, allocation: Allocation) -> Callable[[], Line]:
         """Return a function for the trio side that returns the command, or raises as ``work`` did."""

@@ -34,7 +34,7 @@ from muster.cli._options import (
 from muster.config_files import parse_configuration
 from muster.feeds import FeedError, KeptFeed, is_directory, read_feed
 from muster.figures.text import counted
-from muster.replay import Absent, Check, Difference, Value
+from muster.replay import Check, Difference, MissingValue, Value
 from muster_core.config.model import Configuration, QueueConfig
 from muster_core.errors import ConfigError, Problem
 
@@ -53,7 +53,7 @@ _KINDS: Final = {
 def is_refusal(difference: Difference) -> bool:
     """Return whether a difference is a refused event that no ``expect`` covers."""
     field = difference.field.partition("[")[0]
-    return field == "rejected" and isinstance(difference.expected, Absent)
+    return field == "rejected" and isinstance(difference.expected, MissingValue)
 
 
 def words_of(difference: Difference) -> str:
@@ -66,7 +66,7 @@ def words_of(difference: Difference) -> str:
     if bracket and kind in {"rejected", "warnings"}:
         return f"{field}: {_part(kind, expected, found)}"
     # EXPECT-14
-    if isinstance(found, Absent):
+    if isinstance(found, MissingValue):
         what = _KINDS.get(field.partition(".")[0], "ask")
         return f"{field}: there is no such {what}{found.guess}"
     if isinstance(expected, list) and isinstance(found, list):
@@ -79,10 +79,10 @@ def _part(kind: str, expected: Value, found: Value) -> str:
     what, more = ("warning", "warning came")
     if kind == "rejected":
         what, more = ("refused event", "event was refused")
-    if isinstance(expected, Absent):
+    if isinstance(expected, MissingValue):
         return f"this {what} is not expected: {_as_text(found)}"
     wanted = f"expected a {what} with {_as_text(expected)} in its message"
-    if isinstance(found, Absent):
+    if isinstance(found, MissingValue):
         return f"{wanted}, and no further {more}"
     return f"{wanted}, found {_as_text(found)}"
 
@@ -325,8 +325,8 @@ def _configuration_verdict(
         configuration = parse_configuration(text, file=name, partition=partition)
         return ConfigurationVerdict(name, configuration, strict=strict)
     except ConfigError as error:
-        told = None if text is None else feed_hint(name, text)
-        return ConfigurationVerdict(name, problems=() if told else error.problems, unreadable=told)
+        hint = None if text is None else feed_hint(name, text)
+        return ConfigurationVerdict(name, problems=() if hint else error.problems, unreadable=hint)
     except OSError as error:
         return ConfigurationVerdict(name, unreadable=error.strerror or str(error))
 
@@ -341,8 +341,8 @@ def _print_configuration_verdict(verdict: ConfigurationVerdict) -> None:
     elif verdict.configuration is None:
         click.echo(f"{verdict.name}: refused ({counted(len(verdict.problems), 'problem')})")
     elif verdict.status:
-        told = counted(len(verdict.warnings), "warning")
-        click.echo(f"{verdict.name}: valid, but not without warnings ({told})")
+        count = counted(len(verdict.warnings), "warning")
+        click.echo(f"{verdict.name}: valid, but not without warnings ({count})")
     else:
         queues = counted(_queues(verdict.configuration.root), "queue")
         click.echo(f"{verdict.name}: ok (partition {verdict.configuration.partition}, {queues})")

@@ -91,9 +91,12 @@ def _decision_text(decision: Decision) -> str:
         None if decision.queue is None else f"in {decision.queue}",
         None if decision.gang is None else f"of {decision.gang}",
     )
-    said = (decision.reason, decision.message)
+    reasons = (decision.reason, decision.message)
     return ": ".join(
-        [" ".join(part for part in parts if part is not None), *(str(one) for one in said if one)]
+        [
+            " ".join(part for part in parts if part is not None),
+            *(str(one) for one in reasons if one),
+        ]
     )
 
 
@@ -131,10 +134,10 @@ def refused_words(
         if number and not listed:
             yield f"Only {side} refuses {counted(number, 'event')}.\n"
         elif number:
-            told = [f"   {place_of(name, remark)}: {remark.message}" for remark in first]
+            lines = [f"   {place_of(name, remark)}: {remark.message}" for remark in first]
             more = [f"   … and {number - len(first):,} more"] if len(first) < number else []
             head = f"Only {side} refuses {counted(number, 'event')}:"
-            yield "\n".join([head, "", *told, *more]) + "\n"
+            yield "\n".join([head, "", *lines, *more]) + "\n"
         if ends:
             asks = "ends an ask that is" if ends == 1 else "end asks that are"
             yield (
@@ -153,9 +156,9 @@ def print_refused(refusals: Refusals, names: Sequence[str]) -> None:
     for number, name in enumerate(names):
         for both in refusals.first_both:
             # With two configurations, an event may be refused for two reasons.
-            told = both if len(names) == 1 else (both[number],)
-            for message in dict.fromkeys(remark.message for remark in told):
-                click.echo(f"{place_of(name, told[0])}: refused: {message}", err=True)
+            remarks = both if len(names) == 1 else (both[number],)
+            for message in dict.fromkeys(remark.message for remark in remarks):
+                click.echo(f"{place_of(name, remarks[0])}: refused: {message}", err=True)
         if len(refusals.first_both) < refusals.both:
             click.echo(f"{name}: refused: … {refusals.both:,} in all on both sides", err=True)
 
@@ -254,15 +257,17 @@ def _beginning(pair: _Pair, *, listed: bool) -> Iterator[str]:
         yield f"Both decide the same: {counted(compared.decisions, 'decision')}.\n"
     if first is not None:
         what = "The decisions differ"
-        told = first_difference_words(what, "equal decision", first, names, origin_us, pair.letters)
-        yield "\n".join(told) + "\n"
+        lines = first_difference_words(
+            what, "equal decision", first, names, origin_us, pair.letters
+        )
+        yield "\n".join(lines) + "\n"
     # A later difference is probably a consequence of the first one.
     if priority is not None and (first is None or priority.at_us < first.at_us):
         what = "The priorities of queues differ"
-        told = first_difference_words(
+        lines = first_difference_words(
             what, "equal change", priority, names, origin_us, pair.letters
         )
-        yield "\n".join(told) + "\n"
+        yield "\n".join(lines) + "\n"
     yield from refused_words(compared.refusals, names, pair.letters, listed=listed)
 
 
@@ -416,13 +421,13 @@ def _measured(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
         yield "slowdown: 95 %", _three(one.p95, other.p95, measured)
     of_a, of_b = a.measures.weighted_wait_s, b.measures.weighted_wait_s
     for kind in sorted({*of_a, *of_b}):
-        told = _three(of_a.get(kind), of_b.get(kind), seconds_text)
-        yield f"wait weighted by {kind}", told
+        figures = _three(of_a.get(kind), of_b.get(kind), seconds_text)
+        yield f"wait weighted by {kind}", figures
 
 
 # COMMAND-34
 def _distances(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
-    """Yield how far each queue was from the part that was its due, at the most."""
+    """Yield the largest distance of each queue from its due part."""
     for queue in sorted({*a.parts, *b.parts}):
         found = [side.parts.get(queue) for side in (a, b)]
         one, other = (None if part is None else part.furthest for part in found)
@@ -432,7 +437,7 @@ def _distances(a: Figures, b: Figures) -> Iterator[tuple[str, _Three]]:
 
 # COMMAND-26
 def _reservations(a: Reserved, b: Reserved) -> Iterator[tuple[str, _Three]]:
-    """Yield what became of reservations, if there were any."""
+    """Yield the outcomes of reservations, if there were any."""
     if a.asks or b.asks:
         yield "asks with a reservation", _three(a.asks, b.asks, _count)
         yield "bound by their first known start", _three(a.kept, b.kept, _count)
@@ -486,21 +491,21 @@ def _groups(
         for name, read, write in _COUNTS
         if name in _ALWAYS or any(map(read, sides))
     ]
-    return _told_of(console, what, rows, [*counts, *_waits(sides[0])], titles)
+    return _side_by_side(console, what, rows, [*counts, *_waits(sides[0])], titles)
 
 
-def _told_of(
+def _side_by_side(
     console: Console,
     what: str,
     rows: Sequence[tuple[str, T | None, T | None]],
-    told: Sequence[_Figure[T]],
+    figures: Sequence[_Figure[T]],
     titles: _Three,
 ) -> Iterator[RenderableType]:
     """Return a table with a line for each side, which may be missing, and one for the difference."""
     lines: list[tuple[str, ...]] = []
     for name, *sides in rows:
-        found = [[None if of is None else read(of) for of in sides] for _, read, _ in told]
-        threes = [_three(a, b, write) for (a, b), (*_, write) in zip(found, told, strict=True)]
+        found = [[None if of is None else read(of) for of in sides] for _, read, _ in figures]
+        threes = [_three(a, b, write) for (a, b), (*_, write) in zip(found, figures, strict=True)]
         of_a, of_b, more = zip(*threes, strict=True)
         if of_a == of_b:
             lines.append((name, f"{titles[0]} = {titles[1]}", *of_a))
@@ -511,7 +516,7 @@ def _told_of(
     return tables_of(
         console,
         [Column(what, names, folds=True), Column("", labels, folds=True)],
-        [[Column(told[at][0], cells)] for at, cells in enumerate(numbers)],
+        [[Column(figures[at][0], cells)] for at, cells in enumerate(numbers)],
     )
 
 
@@ -530,7 +535,7 @@ def _job_groups(console: Console, pair: _Pair) -> Iterator[RenderableType]:
             most = sorted(names, key=lambda name: -names[name].wait.count)[:MOST_GROUPS]
             shown = [name for name in names if name in most]
             rows = [(name or "(none)", one.get(name), other.get(name)) for name in shown]
-            yield from _told_of(console, what, rows, _OF_JOBS, pair.titles)
+            yield from _side_by_side(console, what, rows, _OF_JOBS, pair.titles)
             if len(shown) < len(names):
                 yield f"… {len(names):,} in all; `--format json` has them.\n"
 
@@ -586,8 +591,8 @@ def _jobs(console: Console, pair: _Pair) -> Iterator[RenderableType]:
         (b, a, jobs.only_b, jobs.refused_b),
     ):
         if number:
-            told = "" if not refused else f"; {other} refused {_of_these(refused, number)}"
-            yield f"Only in {side}: {counted(number, 'job')}{told}.\n"
+            refusal = "" if not refused else f"; {other} refused {_of_these(refused, number)}"
+            yield f"Only in {side}: {counted(number, 'job')}{refusal}.\n"
 
 
 def _of_these(refused: int, number: int) -> str:

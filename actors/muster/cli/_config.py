@@ -151,7 +151,7 @@ _FIGURES: Final = (
     ("wait of 95 %", ("wait", "p95_s")),
     ("longest wait", ("wait", "longest_s")),
 )
-"""What is shown of a comparison, and where it stands there; times end in ``_s``."""
+"""The figures to print of a comparison, each with its path there; times end in ``_s``."""
 
 
 def _print_compared(compared: Mapping[str, Any]) -> None:

@@ -93,8 +93,8 @@ def command(
     for note in notes:
         complain(f"{source}: {note}")
     if output is Format.JSON:
-        told = {"in": name_of(source), "out": target, "events": events}
-        print_json(told | ({"notes": [*notes]} if is_directory(source) else {}), err=to_stdout)
+        summary = {"in": name_of(source), "out": target, "events": events}
+        print_json(summary | ({"notes": [*notes]} if is_directory(source) else {}), err=to_stdout)
     elif not to_stdout:
         click.echo(f"{target}: {counted(events, 'event')} from {name_of(source)}")
 

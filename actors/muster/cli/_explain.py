@@ -321,8 +321,8 @@ def print_overview(overview: Overview, origin_us: int | None) -> None:
             waited = _clock(overview.at_us - one.since_us)
             reason = one.dominant
             at_us = instant_of(reason.facts)
-            said = dated(reason.message, at_us, lambda at_us: _instant(at_us, origin_us))
-            click.echo(f"- {one.app}/{one.ask}, for {waited}: {said}")
+            message = dated(reason.message, at_us, lambda at_us: _instant(at_us, origin_us))
+            click.echo(f"- {one.app}/{one.ask}, for {waited}: {message}")
             if one.past_share is not None and one.past_share is not reason:
                 click.echo(f"  {one.past_share.message}")
 
@@ -606,7 +606,7 @@ def _print_why(name: str, answer: dict[str, Any], *, searched: bool) -> None:
 
 # POD-2
 def _with_pod(ask: str, found: dict[str, Any]) -> str:
-    """Return the name of an ask, with the pod for which it stands."""
+    """Return the name of an ask, with that of its pod."""
     pod = map_of(found.get("pod"))
     if pod is None:
         return ask
@@ -617,7 +617,7 @@ def _with_pod(ask: str, found: dict[str, Any]) -> str:
 def _lines_around_reasons(
     ask: str, found: dict[str, Any], written: Callable[[int], str]
 ) -> Iterator[str]:
-    """Yield where an ask is, since when, and how it runs, as far as an answer has it."""
+    """Yield the lines about the state of an ask that come before and after its reasons."""
     node, is_bound = found["node"], found["place"] == _BOUND
     since_us = in_us(found.get("bound") if is_bound else found["since"])
     since = None if since_us is None else written(since_us)

@@ -37,7 +37,7 @@ class FeedLine:
     """An event to send.
 
     Attributes:
-        place: Where it stands, for messages: its line, or its index in the feed.
+        place: Its place for messages: its line, or its index in the feed.
         position: How many events of the feed come before it.
         text: The event as JSON; None if it is refused before it is sent.
         refusal: Why it is refused, or None.
@@ -52,7 +52,7 @@ class FeedLine:
 @final
 @attrs.define
 class SubmissionTally:
-    """What was done so far.
+    """The progress of a submission.
 
     Attributes:
         position: How many events of the feed are done.
@@ -105,14 +105,14 @@ class SubmittedFeed:
             complain(str(error))
             context.exit(UNUSABLE)
         except (click.exceptions.Exit, KeyboardInterrupt):
-            _say_how_to_resume(self, tally)
+            _print_resume_command(self, tally)
             raise
-        _tell(self, tally)
+        _print_tally(self, tally)
         if tally.refused:
             if tally.sent:
-                _say_what_is_let_in(tally)
+                _print_partial_submission(tally)
             if sending.has_more:
-                _say_how_to_resume(self, tally)
+                _print_resume_command(self, tally)
             context.exit(DIFFERENT)
 
     def send_whole(
@@ -330,14 +330,14 @@ class SingleRequest:
         for line in found:
             if line.place in errors:
                 complain(f"{self._name}:{line.place}: refused: {errors[line.place]}")
-        self._tell(len(found), len(errors), decisions if is_tried else None)
+        self._print_result(len(found), len(errors), decisions if is_tried else None)
         return not errors
 
-    def _tell(self, count: int, refused: int, decisions: Sequence[object] | None) -> None:
+    def _print_result(self, count: int, refused: int, decisions: Sequence[object] | None) -> None:
         let_in = 0 if self._is_atomic and refused else count - refused
         if self._feed.output is Format.JSON:
-            told: dict[str, object] = {"feed": self._name, "sent": let_in, "refused": refused}
-            print_json(told if decisions is None else {**told, "decisions": decisions})
+            summary: dict[str, object] = {"feed": self._name, "sent": let_in, "refused": refused}
+            print_json(summary if decisions is None else {**summary, "decisions": decisions})
             return
         more = f", {refused:,} refused" if refused else ""
         if decisions is None:
@@ -350,31 +350,31 @@ class SingleRequest:
         )
 
 
-def _say_what_is_let_in(tally: SubmissionTally) -> None:
+def _print_partial_submission(tally: SubmissionTally) -> None:
     refused = "the refused one" if tally.refused == 1 else "the refused ones"
     complain(
-        f"{counted(tally.sent, 'event')} {_are(tally.sent)} let in, and would be refused a second "
+        f"{counted(tally.sent, 'event')} {_verb_for(tally.sent)} let in, and would be refused a second "
         f"time. Put {refused} right in a file of its own and submit that. With --atomic none is "
         "let in if one is refused."
     )
 
 
-def _say_how_to_resume(feed: SubmittedFeed, tally: SubmissionTally) -> None:
+def _print_resume_command(feed: SubmittedFeed, tally: SubmissionTally) -> None:
     done = counted(tally.position, "event")
     complain(
-        f"{done} of {name_of(feed.file)} {_are(tally.position)} done. To go on after them: "
+        f"{done} of {name_of(feed.file)} {_verb_for(tally.position)} done. To go on after them: "
         f"muster submit {feed.file} --skip {tally.position} --run {feed.word}"
     )
 
 
-def _are(count: int) -> str:
+def _verb_for(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _tell(feed: SubmittedFeed, tally: SubmissionTally) -> None:
+def _print_tally(feed: SubmittedFeed, tally: SubmissionTally) -> None:
     if feed.output is Format.JSON:
         print_json({"feed": name_of(feed.file), **attrs.asdict(tally)})
         return
-    told = counted(tally.sent, "event")
+    sent = counted(tally.sent, "event")
     refused = f", {tally.refused:,} refused" if tally.refused else ""
-    click.echo(f"{name_of(feed.file)}: {told} let in{refused}")
+    click.echo(f"{name_of(feed.file)}: {sent} let in{refused}")

@@ -61,7 +61,7 @@ from muster_core.values.configuration import USAGE_USERS, lack_of_usage
 @final
 @attrs.frozen(kw_only=True)
 class ImportRequest:
-    """What the user asked for.
+    """The options of an import.
 
     Attributes:
         files: The dumps.
@@ -237,7 +237,7 @@ class DumpFormat:
         fields: The fields of its jobs that a mapping file can look at.
         queues: The queues of jobs where there is no mapping file.
         nodes: Reads what ``--nodes`` says.
-        rest_of_mapping: What else stands in a mapping file beside the queues.
+        rest_of_mapping: The other entries of a mapping file, beside the queues.
     """
 
     read: DumpReader
@@ -258,7 +258,7 @@ def _import(request: ImportRequest, kind: DumpFormat, workload: Workload) -> Non
     if request.calibrate:
         check_target(request.target)
         workload.starts = Starts()
-    target_encoding_of(request.target)  # a wrong name is told before everything is read
+    target_encoding_of(request.target)  # refuse a wrong name before reading anything
     queues = _queues(request, kind)
     if request.nodes is not None:
         workload.nodes = _nodes(request.nodes, kind)
@@ -267,13 +267,13 @@ def _import(request: ImportRequest, kind: DumpFormat, workload: Workload) -> Non
     reading = ReadProgress(workload.account, request.files, shown=request.progress)
     with reading:
         kind.read(request.files, workload, queues, opener=reading.open)
-    _tell_unused(request, queues)
+    _warn_of_unused_rules(request, queues)
     _check(request, workload)
     fields = _configuration(request, workload)
     written = workload.write(request.target, fields)
     if request.config is not None:
         workload.remarks.clear()  # They are about the configuration that is made.
-    _tell(request, workload, written)
+    _print_report(request, workload, written)
 
 
 def _queues(request: ImportRequest, kind: DumpFormat) -> Queues:
@@ -282,8 +282,8 @@ def _queues(request: ImportRequest, kind: DumpFormat) -> Queues:
     return read_queues(request.queues, kind.fields, kind.rest_of_mapping)
 
 
-def _tell_unused(request: ImportRequest, queues: Queues) -> None:
-    """Warn of rules of the mapping file that no job has got its queue from."""
+def _warn_of_unused_rules(request: ImportRequest, queues: Queues) -> None:
+    """Warn of rules of the mapping file that matched no job."""
     if request.queues is None:
         return
     for rule in queues.unused:
@@ -301,7 +301,7 @@ def _nodes(text: str, kind: DumpFormat) -> list[NodeFields]:
 
 
 def _check(request: ImportRequest, workload: Workload) -> None:
-    """Refuse to write a feed that says nothing, or that a replay would refuse.
+    """Refuse to write a feed that is empty, or that a replay would refuse.
 
     Raises:
         FeedError: If there is no job, no node, or a queue with both jobs and queues below it.
@@ -339,7 +339,7 @@ def _configuration(request: ImportRequest, workload: Workload) -> dict[str, obje
         msg = "--config names a configuration that is there, --make-config makes one: give one"
         raise click.UsageError(msg)
     if request.config is not None:
-        _look_for_queues(request.config, workload)
+        _check_queues(request.config, workload)
         return {"file": _from_feed(request.config, request.target)}
     made = configuration_of(workload.queues, workload.settings, workload.partition)
     if request.make_config is None:
@@ -357,8 +357,8 @@ def _from_feed(config: str, target: str) -> str:
     return Path(os.path.relpath(Path(config).resolve(), folder)).as_posix()
 
 
-def _look_for_queues(config: str, workload: Workload) -> None:
-    """Say which queues of jobs a configuration does not have; its jobs would be refused.
+def _check_queues(config: str, workload: Workload) -> None:
+    """Report the queues of jobs that a configuration does not have: it would refuse their jobs.
 
     Raises:
         ConfigError: If it is refused.
@@ -368,8 +368,8 @@ def _look_for_queues(config: str, workload: Workload) -> None:
         configuration = read_configuration(config)
     except OSError as error:
         raise FeedError(config, f"cannot be read: {error.strerror}") from None
-    for told in configuration.told:
-        complain(warning_line(told.file or config, told.line, told.path, told.message))
+    for warning in configuration.told:
+        complain(warning_line(warning.file or config, warning.line, warning.path, warning.message))
     if configuration.placement_rules:
         return
     _check_usage(config, configuration.root, workload)
@@ -384,7 +384,7 @@ def _check_usage(config: str, root: QueueConfig, workload: Workload) -> None:
     """Refuse a configuration whose queues do not count the usage with which the feed begins.
 
     Raises:
-        FeedError: If there is such a queue; with what it has to say.
+        FeedError: If there is such a queue.
     """
     for event in workload.head:
         if event["op"] != "set_usage":
@@ -404,14 +404,14 @@ def _leaves(queue: QueueConfig, path: str) -> Iterator[str]:
         yield from _leaves(child, f"{path}.{child.name}")
 
 
-def _tell(request: ImportRequest, workload: Workload, written: FeedSummary) -> None:
+def _print_report(request: ImportRequest, workload: Workload, written: FeedSummary) -> None:
     to_stdout = request.target == STDOUT
     if request.output is Format.JSON:
-        told = summary_map(workload, written, request.target)
+        summary = summary_map(workload, written, request.target)
         result = _calibrated(request, workload, written)
         if result is not None:
-            told["calibration"] = calibration_map(result, instant_of(written))
-        print_json(told, err=to_stdout)
+            summary["calibration"] = calibration_map(result, instant_of(written))
+        print_json(summary, err=to_stdout)
         return
     for line in summary_lines(workload, written, request.target):
         click.echo(line, err=to_stdout)
@@ -428,7 +428,7 @@ def _tell(request: ImportRequest, workload: Workload, written: FeedSummary) -> N
 def _calibrated(
     request: ImportRequest, workload: Workload, written: FeedSummary
 ) -> CalibrationResult | None:
-    """Return how far off the starts of the feed are; None if nobody asked."""
+    """Return how far off the starts of the feed are; None without ``--calibrate``."""
     if workload.starts is None:
         return None
     at = instant_of(written)

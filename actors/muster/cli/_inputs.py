@@ -54,26 +54,26 @@ from muster_core.facts import Facts
 # COMMAND-8
 @contextmanager
 def exit_on_feed_error(output: Format, *, err: bool = False) -> Generator[None]:
-    """Say why a file cannot be used, and exit with 2.
+    """Print why a file cannot be used, and exit with 2.
 
     Args:
         output: The format of the command.
         err: Whether JSON goes to standard error.
     """
-    told: dict[str, object]
+    report: dict[str, object]
     try:
         yield
     except FeedError as error:
         complain(str(error))
-        told = {"error": error_map(error)}
+        report = {"error": error_map(error)}
     except ConfigError as error:
         for problem in error.problems:
             complain(str(problem))
-        told = {"problems": [{"file": one.file, **problem_map(one)} for one in error.problems]}
+        report = {"problems": [{"file": one.file, **problem_map(one)} for one in error.problems]}
     else:
         return
     if output is Format.JSON:
-        print_json(told, err=err)
+        print_json(report, err=err)
     click.get_current_context().exit(UNUSABLE)
 
 
@@ -164,7 +164,7 @@ def span_of(
 
 
 def check_order(*instants: tuple[str, int | None]) -> None:
-    """Make sure that no instant is before one that stands before it.
+    """Check that instants are in order.
 
     Args:
         *instants: The options, each with its instant in microseconds since the start, or None.
@@ -318,7 +318,7 @@ def read_configuration_text(source: str) -> bytes | None:
 
 # COMMAND-21
 def feed_hint(name: str, content: bytes) -> str | None:
-    """Return what to say of a file that is no configuration because it is a feed, or None.
+    """Return the message about a file that should be a configuration and is a feed; None if it is none.
 
     Args:
         name: Its name for messages.
@@ -346,8 +346,8 @@ def read_configuration(name: str, partition: str | None) -> Configuration:
         if feed is not None:
             raise FeedError(shown, feed) from error
         first, *others = error.problems
-        told = "; ".join(map(str, [attrs.evolve(first, file=None, line=None), *others]))
-        raise FeedError(shown, told, first.line) from error
+        message = "; ".join(map(str, [attrs.evolve(first, file=None, line=None), *others]))
+        raise FeedError(shown, message, first.line) from error
     except OSError as error:
         raise FeedError(shown, f"cannot be read: {error.strerror or error}") from error
 
@@ -355,7 +355,8 @@ def read_configuration(name: str, partition: str | None) -> Configuration:
 def warnings_of(name: str, configuration: Configuration) -> Iterable[Warned]:
     """Return the warnings about a configuration."""
     return [
-        Warned(name_of(name), told.line, told.path, told.message) for told in configuration.told
+        Warned(name_of(name), warning.line, warning.path, warning.message)
+        for warning in configuration.told
     ]
 
 
@@ -376,8 +377,8 @@ def print_left_out(feed: str, left_out: Sequence[LeftOut]) -> None:
         named = "" if event.partition is None else f" (of partition {event.partition!r})"
         complain(f"{place_of(feed, event)}: `configure` is left out{named}")
     if len(left_out) > _MOST_LEFT_OUT:
-        told = counted(len(left_out), "`configure` event")
-        complain(f"{name_of(feed)}: … {told} left out in all")
+        count = counted(len(left_out), "`configure` event")
+        complain(f"{name_of(feed)}: … {count} left out in all")
 
 
 # COMMAND-35
@@ -396,6 +397,6 @@ def print_refused(feed: str, first: Sequence[Remark], count: int) -> None:
 
 
 def place_of(feed: str, event: Remark | LeftOut) -> str:
-    """Return where an event stands: in which line, or which one it is."""
+    """Return the place of an event in its feed: its line, or its index."""
     place = f"event {event.index}" if event.line is None else event.line
     return f"{name_of(feed)}:{place}"

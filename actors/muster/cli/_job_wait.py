@@ -28,7 +28,7 @@ from muster_core.snapshots import AskPlace
 
 # CLIENT-14
 LOST: Final = 123
-"""The exit status when nobody knows how the command ended."""
+"""The exit status when it is unknown how the command ended."""
 
 TIME_IS_UP: Final = 124
 """The exit status when the command was ended after ``run_for``, or at its run limit."""
@@ -45,20 +45,20 @@ _BY_SIGNAL: Final = 128
 _CANCELLED: Final = _BY_SIGNAL + signal.SIGTERM
 
 _FAILED: Final = re.compile("exit status ([0-9]{1,3})|killed by signal ([A-Z0-9]+)")
-"""How the decision log says that a command has failed (LOCAL-3)."""
+"""The messages of failed commands in the decision log (LOCAL-3)."""
 
 _PLACES: Final = frozenset(place.value for place in AskPlace)
 _BOUND: Final = AskPlace.BOUND.value
 
 _SHORTEST_S: Final = 0.02
 _LONGEST_S: Final = 1.0
-"""How long to wait between two looks at an ask, in seconds."""
+"""The period for polling an ask, in seconds."""
 
 _READ_S: Final = 30.0
 """How often decisions are read while the command runs, in seconds: not all are kept for ever."""
 
 _SAID_S: Final = 10.0
-"""How long a reason stays, in seconds, before the same reason is said in other words."""
+"""The least time between two texts of the same reason, in seconds."""
 
 _CANCELLING: Final = RetryPolicy(limit_s=5.0, silent_s=1.0)
 
@@ -84,7 +84,7 @@ class SubmittedJob:
 @final
 @attrs.define
 class _AskHistory:
-    """What was decided about an ask so far.
+    """The decisions about an ask so far.
 
     Attributes:
         bound_at: When it got its node last, in seconds; None if it never did.
@@ -96,7 +96,7 @@ class _AskHistory:
 
     # CLIENT-14
     def end(self, run_for_us: int | None) -> tuple[int, str | None]:
-        """Return the exit status, and what is to be said of the end."""
+        """Return the exit status, and a message about the end or None."""
         if not self.released:
             return LOST, "the server does not know any more how it ended"
         last = self.released[-1]
@@ -135,7 +135,7 @@ def _status_of(message: str) -> int:
 
 
 class _SignalledError(BaseException):
-    """A signal wants this process to end."""
+    """A signal asks this process to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -161,7 +161,7 @@ class JobWait:
             (name, LogOutput(server, at(job.app, name), follows=True, stays=False))
             for name in job.asks
         )
-        self._stories = {name: _AskHistory() for name in job.asks}
+        self._histories = {name: _AskHistory() for name in job.asks}
         self._since = job.since
         self._read_at = time.monotonic()
         self._reasons = _ReasonNotices()
@@ -175,7 +175,7 @@ class JobWait:
         """
         with _raising():
             try:
-                return self._until_told()
+                return self._wait_unless_repeated()
             except KeyboardInterrupt:
                 self._cancel()
                 return INTERRUPTED
@@ -186,12 +186,12 @@ class JobWait:
                 self._cancel()
                 raise
 
-    def _until_told(self) -> int:
-        """Return the exit status; the first Ctrl-C at a terminal only tells what the next does."""
+    def _wait_unless_repeated(self) -> int:
+        """Return the exit status; at a terminal, the first Ctrl-C only announces what a second does."""
         try:
             return self._wait()
         except KeyboardInterrupt:
-            # Nobody is there to press it again if standard input is no terminal.
+            # Without a terminal there is no second Ctrl-C.
             if not sys.stdin.isatty():
                 raise
             complain(f"\n{printable(self._job.app)} goes on. Ctrl-C again cancels it.")
@@ -231,7 +231,7 @@ class JobWait:
         return printable(f"{self._job.app}/{name}")
 
     def _look(self, name: str) -> dict[str, Any] | None:
-        """Return what the server says of an ask; None if it is over."""
+        """Return an ask as the server gives it; None if it is over."""
         path = f"asks/{at(self._job.app, name)}/why"
         try:
             answer = WAIT_RETRIES.ask(self._server, lambda: self._server.get(path))
@@ -242,7 +242,7 @@ class JobWait:
         return answer if answer["item"]["place"] in _PLACES else None
 
     def _may_come(self, error: ServerError) -> bool:
-        """Return whether output that is not there may still come; if not, say where it is.
+        """Return whether missing output may still come; if not, print where it is.
 
         Raises:
             ServerError: If it is another error.
@@ -262,7 +262,7 @@ class JobWait:
             self._server, lambda: [*stored_decisions(self._server, self._since, filters)]
         ):
             self._since = last
-            story = None if decision is None else self._stories.get(decision["ask"])
+            story = None if decision is None else self._histories.get(decision["ask"])
             if decision is None or story is None:
                 continue
             if decision["kind"] == Kind.BOUND:
@@ -271,10 +271,10 @@ class JobWait:
                 story.released.append(decision)
 
     def _end(self, name: str) -> int:
-        """Return the exit status of an ask, and say how it ended if it did not end well."""
-        status, told = self._stories[name].end(self._job.run_for_us)
-        if told is not None:
-            complain(f"{self._full(name)}: {printable(told)}")
+        """Return the exit status of an ask, and print how it ended if it failed."""
+        status, message = self._histories[name].end(self._job.run_for_us)
+        if message is not None:
+            complain(f"{self._full(name)}: {printable(message)}")
         return status
 
     def _cancel(self) -> None:
@@ -292,7 +292,7 @@ class JobWait:
 # CLIENT-13
 @final
 class _ReasonNotices:
-    """Says why asks wait: once, and when it has changed."""
+    """Prints why asks wait: once, and again when the reason changes."""
 
     def __init__(self) -> None:
         self._code: tuple[str, str] | None = None
@@ -300,7 +300,7 @@ class _ReasonNotices:
         self._said_at = 0.0
 
     def say(self, name: str, answer: Mapping[str, Any]) -> None:
-        """Say why an ask waits, unless that was said; numbers in it may change often."""
+        """Print why an ask waits, unless that was printed already; its numbers may change often."""
         # Most commands need not wait, and do without these modules.
         from muster.cli._resources import dates_of, reason_text  # noqa: PLC0415 - see above
 

@@ -31,16 +31,16 @@ ASK: Final = "job"
 """The name of the ask of a job; with ``--count`` it is ``job-0``, ``job-1``, …."""
 
 _MARK: Final = "#MUSTER"
-"""How lines of a script begin that have options."""
+"""The prefix of the lines of a script that have options."""
 
 _TAKES_TEXT: Final = {
     **dict.fromkeys(("sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "python", "pypy"), "-c"),
     **dict.fromkeys(("perl", "ruby", "node", "julia", "Rscript", "lua"), "-e"),
 }
-"""With which option an interpreter takes a program as an argument."""
+"""The option with which an interpreter takes a program as an argument."""
 
 _LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"
-"""The characters of the end of a name that nobody has given: none looks like another one."""
+"""The characters of the suffix of a generated name: none is easily taken for another."""
 
 
 def _pair(
@@ -210,7 +210,7 @@ OPTIONS: Final = frozenset(str(option.name) for option in _IN_SCRIPTS.params)
 @final
 @attrs.frozen
 class Program:
-    """What a job runs.
+    """The program of a job.
 
     Attributes:
         command: A program with its arguments, or a text for the shell.
@@ -246,11 +246,11 @@ def _bare(program: Path) -> str:
 @final
 @attrs.frozen
 class JobScript:
-    """A script: a file whose first line names who runs it.
+    """A script: a file whose first line names its interpreter.
 
     Attributes:
         file: Its name.
-        text: What is in it.
+        text: Its content.
     """
 
     file: str
@@ -273,13 +273,13 @@ class JobScript:
             msg = f"{file}: is no text in UTF-8"
             raise CommandError(msg) from None
         except OSError:
-            return None  # whoever reads it as a feed says why
+            return None  # the reader of feeds reports the error
 
     def program(self, arguments: Sequence[str]) -> Program:
-        """Return what runs it.
+        """Return the program that runs it.
 
         Raises:
-            Unusable: If its first line names nobody who can.
+            Unusable: If its first line names no interpreter.
         """
         words = self.text.partition("\n")[0].removeprefix("#!").split()
         # `env` may have options before the program.
@@ -318,8 +318,8 @@ class JobScript:
                 words = shlex.split(line.removeprefix(_MARK), comments=True)
                 within = _IN_SCRIPTS.make_context(_MARK, words, resilient_parsing=False)
             except (click.UsageError, ValueError) as error:
-                told = error.format_message() if isinstance(error, click.UsageError) else error
-                msg = f"{self.file}:{number}: {_MARK}: {told}"
+                message = error.format_message() if isinstance(error, click.UsageError) else error
+                msg = f"{self.file}:{number}: {_MARK}: {message}"
                 raise CommandError(msg) from None
             for name, value in within.params.items():
                 if within.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
@@ -341,7 +341,7 @@ class CommandJob:
         program: What it runs.
         app: The name of its application.
         options: The options, by the names of their arguments.
-        user: Whose it is, or None.
+        user: Its user, or None.
     """
 
     program: Program
@@ -444,7 +444,7 @@ def job_of(program: Program, options: Mapping[str, Any], *, has_token: bool) -> 
 
 
 def _new_name(word: str) -> str:
-    """Return a name that nobody has."""
+    """Return a new name."""
     end = "".join(secrets.choice(_LETTERS) for _ in range(6))
     return f"{re.sub('[^A-Za-z0-9_.-]+', '-', word)[:40].strip('-.') or ASK}-{end}"
 
@@ -459,7 +459,7 @@ def _gpus_of(server: Server) -> tuple[str, bool]:
             if kind == "gpu" or kind.endswith("/gpu"):
                 found.setdefault(kind, is_device)
     if len(found) != 1:
-        told = f"nodes have {' and '.join(found)}" if found else "no node has GPUs"
-        msg = f"--gpus: {told}: name their type with --resource TYPE=AMOUNT"
+        kinds_text = f"nodes have {' and '.join(found)}" if found else "no node has GPUs"
+        msg = f"--gpus: {kinds_text}: name their type with --resource TYPE=AMOUNT"
         raise CommandError(msg)
     return next(iter(found.items()))

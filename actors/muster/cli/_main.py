@@ -88,8 +88,8 @@ class MissingExtraError(click.ClickException):
         )
 
 
-def _told_of_extra(command: str | None, error: ModuleNotFoundError) -> Exception:
-    """Return what to raise if a module is missing: the same unless an extra of a command has it."""
+def _with_missing_extra(command: str | None, error: ModuleNotFoundError) -> Exception:
+    """Return the error to raise for a missing module: it names the extra that has the module."""
     package = (error.name or "").partition(".")[0]
     if command is None or command not in _EXTRAS or package in {"", "muster", "muster_core"}:
         return error
@@ -132,7 +132,7 @@ class CommandGroup(click.Group):
         except BrokenPipeError:
             ctx.exit(PIPE_CLOSED)
         except ModuleNotFoundError as error:
-            raise _told_of_extra(ctx.invoked_subcommand, error) from error
+            raise _with_missing_extra(ctx.invoked_subcommand, error) from error
 
 
 _EPILOG: Final = f"""\
@@ -236,11 +236,11 @@ def _flushed(status: int, unwritable: OSError | None) -> int:
         _give_up(sys.stdout)
     try:
         sys.stderr.flush()
-    except OSError:  # nobody reads it; Python 3.14 would exit with 120
+    except OSError:  # its reader has gone; Python 3.14 would exit with 120
         _give_up(sys.stderr)
     return status
 
 
 def _give_up(stream: TextIO) -> None:
-    """Let what a stream still holds go nowhere when the interpreter flushes it."""
+    """Discard what a stream still holds when the interpreter flushes it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

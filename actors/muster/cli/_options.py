@@ -48,7 +48,7 @@ _CLOCK: Final = re.compile(
     r"(?=\S)(?:([0-9]{1,9})d)?(?:(?:(?<=d) +)?(?<![0-9])([0-9]{1,9}):([0-5][0-9]):([0-5][0-9])"
     r"(?:\.([0-9]{1,6}))?)?"
 )
-"""A time as text output shows it: days, hours, minutes, seconds."""
+"""A time as printed in text output: days, hours, minutes, seconds."""
 
 
 @final

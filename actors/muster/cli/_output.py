@@ -167,12 +167,12 @@ def _widths(width: int, columns: Sequence[Column]) -> list[int]:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 Item = Mapping[str, Any]
-"""One thing, as the server gives it."""
+"""An item of an answer of the server."""
 
 
 @final
 class OutputForm(StrEnum):
-    """In which form a command prints."""
+    """The form in which a command prints."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -211,11 +211,11 @@ def form_option(function: Function) -> Function:
 @final
 @attrs.frozen
 class ItemField:
-    """A column of a table of things.
+    """A column of a table of items.
 
     Attributes:
         title: Its title.
-        text: Returns the cell of a thing.
+        text: Returns the cell of an item.
         wide: Whether only wide tables have it.
         folds: Whether it has names, which may be folded, not numbers, which may not.
         if_any: Whether it is left out if it is empty in each row.
@@ -299,7 +299,7 @@ def _exact(amount: float, places: int) -> str:
 def table_text(
     items: Sequence[Item], fields: Sequence[ItemField], form: OutputForm, heads: int = 1
 ) -> str:
-    """Return things as a table, whose first columns, one or more, have the names of the rows."""
+    """Return items as a table, whose first columns, one or more, have the names of the rows."""
     used = [field for field in fields if form is OutputForm.WIDE or not field.wide]
     columns = [
         Column(field.title, [field.text(item) for item in items], folds=field.folds)
@@ -329,7 +329,7 @@ def print_map(value: object, form: OutputForm) -> None:
 
 
 def print_fields(pairs: Iterable[tuple[str, str]]) -> None:
-    """Print a thing as lines of a name and a text."""
+    """Print an item as lines of a name and a text."""
     found = [(title, text) for title, text in pairs if text]
     width = max((len(title) for title, _ in found), default=0)
     for title, text in found:

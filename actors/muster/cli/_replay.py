@@ -123,7 +123,7 @@ def write_report(
         output: Where to.
         feed: The name of the feed.
         recorder: The recorder of the replay.
-        tally: What was counted.
+        tally: Its counts.
         ending: Why the replay ended.
         origin_us: The origin of time, in microseconds since 1970 in UTC, or None.
 
@@ -358,8 +358,8 @@ def command(
     with exit_on_feed_error(output, err=arguments.takes_stdout), suppress(KeyboardInterrupt):
         _run(arguments, tally, origin, interrupt)
         report = arguments.report
-    told = ReplayResult(tally, origin, output, report)
-    _report(arguments, told, interrupted=interrupt.hit)
+    result = ReplayResult(tally, origin, output, report)
+    _report(arguments, result, interrupted=interrupt.hit)
     context.exit(INTERRUPTED if interrupt.hit else DIFFERENT if tally.refused else 0)
 
 
@@ -474,7 +474,7 @@ def _open_feed(
 
 
 def _span(arguments: ReplayArguments, source: Source) -> tuple[int | None, int | None]:
-    """Return from when on to count, and when to end, in microseconds since the start, or None.
+    """Return the begin of the count and the end, each in microseconds since the start, or None.
 
     Raises:
         FeedError: If the source cannot be read, or what came then was removed.
@@ -553,10 +553,10 @@ def _begun(items: Iterator[T]) -> Iterable[T]:
 @final
 @attrs.frozen
 class ReplayResult:
-    """What a replay tells.
+    """The results of a replay.
 
     Attributes:
-        tally: What it has counted.
+        tally: Its counts.
         origin: The origin of its time.
         output: The format.
         report: The name of the report that was written, or None.
@@ -575,12 +575,12 @@ class ReplayResult:
         return date_text(self.origin.us + tally.began_us), date_text(self.origin.us + tally.at_us)
 
 
-def _report(arguments: ReplayArguments, told: ReplayResult, *, interrupted: bool) -> None:
+def _report(arguments: ReplayArguments, result: ReplayResult, *, interrupted: bool) -> None:
     """Print the summary."""
-    summary, report = told.tally.summary(), told.report
+    summary, report = result.tally.summary(), result.report
     err = arguments.takes_stdout
-    if told.output is Format.JSON:
-        shown = as_map(summary, told.origin.us, interrupted=interrupted)
+    if result.output is Format.JSON:
+        shown = as_map(summary, result.origin.us, interrupted=interrupted)
         print_json({**shown, "report": report}, err=err)
         return
     feed = name_of(arguments.feed)
@@ -589,6 +589,6 @@ def _report(arguments: ReplayArguments, told: ReplayResult, *, interrupted: bool
     if len(summary.first_warnings) < summary.warnings:
         complain(f"{feed}: warning: … {summary.warnings:,} in all")
     print_refused(arguments.feed, summary.first_refusals, summary.refused)
-    print_summary(summary, told.dates(), interrupted=interrupted, err=err)
+    print_summary(summary, result.dates(), interrupted=interrupted, err=err)
     if report is not None and report != STDOUT:
         click.echo(f"Report written to {click.format_filename(report)}", err=err)

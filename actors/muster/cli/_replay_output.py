@@ -1,4 +1,4 @@
-"""What ``muster replay`` shows: the live view of the queues, and the summary as text and as JSON."""
+"""The output of ``muster replay``: the live view of queues, and the summary as text and as JSON."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def _waits(console: Console, summary: Summary) -> Iterator[Table]:
 
 # COMMAND-33
 def _parts(console: Console, summary: Summary) -> Iterator[Table]:
-    """Yield what queues with a half-life above them had, and what their weights gave them."""
+    """Yield the parts that queues below a half-life had, and those that their weights gave them."""
     rows = [
         (
             f"{part.weight:,}",

@@ -144,10 +144,10 @@ def _check(kind: ResourceKind, name: str | None, filters: Mapping[str, str]) -> 
 @final
 @attrs.frozen
 class ResourceQuery:
-    """What is to be shown.
+    """The resources to show, and how to show them.
 
     Attributes:
-        kind: The kind of thing.
+        kind: The kind of resource.
         name: The name of one, or None for a list.
         filters: The filters of a list.
         limit: The most items of a list, or None.
@@ -190,24 +190,24 @@ class ResourceQuery:
         return table_text(items, kind.fields, self.form, kind.heads)
 
     def one(self, server: Server) -> dict[str, Any]:
-        """Return the answer with one thing."""
-        assert self.name is not None, "a thing without a name"
+        """Fetch one item; return the whole answer."""
+        assert self.name is not None, "an item without a name"
         return server.get(self.kind.path_of(self.name))
 
     def whole(self, server: Server) -> object:
-        """Return the whole answer; of a list all pages as one."""
+        """Fetch the whole answer, all pages of a list as one."""
         if self.name is not None:
             return self.one(server)
         return {"items": [*self._each(server, dated=False)]}
 
     def _for_people(self, answer: Item) -> tuple[ResourceKind, Item]:
-        """Return the thing of an answer with dates for its instants, and its kind."""
+        """Return the item of an answer with dates for its instants, and its kind."""
         item = answer["item"]
         kind = ENDED if item.get("place") == PLACE_OF_ENDED else self.kind
         return kind, with_dates(item, kind.instants, dates_of(answer))
 
     def _each(self, server: Server, *, dated: bool) -> Iterator[Item]:
-        """Yield the things of a list, with dates for their instants or as the server gave them."""
+        """Yield the items of a list, with dates for their instants or as the server gave them."""
         left = self.limit
         page = None if left is None else min(left, 1_000)
         for one in server.pages(self.kind.plural, limit=page, **self.filters):
@@ -269,11 +269,11 @@ def cancel(context: click.Context, address: ServerAddress, /, name: str, *, mess
         else:
             ask_path(name)  # whether it is written as it should be
             refusal = _cancelled(server, app, ask, message)
-    _tell(context, refusal, f"{printable(name)}: cancelled")
+    _finish(context, refusal, f"{printable(name)}: cancelled")
 
 
 def _unending(server: Server, app: str) -> str | None:
-    """Return that an application has completed, or has pods, or None."""
+    """Return the message that an application has completed, or has pods; or None."""
     from muster.client import ServerError  # noqa: PLC0415 - needs httpx
 
     try:
@@ -288,8 +288,8 @@ def _unending(server: Server, app: str) -> str | None:
     if (pods := answer["item"].get("pods")) is None:
         return None
     command = deletion_of(pods["namespace"], pods["owner"])
-    told = f"the asks of {app} are pods; their cluster ends them"
-    return printable(f"{told}: {command}" if command else told)
+    message = f"the asks of {app} are pods; their cluster ends them"
+    return printable(f"{message}: {command}" if command else message)
 
 
 def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:
@@ -319,7 +319,7 @@ def _cancelled(server: Server, app: str, ask: str, message: str) -> str | None:
 
 # POD-13
 def _pod_refusal(server: Server, namespace: str, name: str) -> str | None:
-    """Return that something is a pod, which its cluster ends; None if it is none."""
+    """Return the message that the cluster ends an ask, if it is a pod; else None."""
     from muster.client import ServerError  # noqa: PLC0415 - needs httpx
 
     path = PODS.path_of(f"{namespace}/{name}")
@@ -360,9 +360,9 @@ def drain(
         while wait and left:
             time.sleep(1)
             left = _running_on(server, node)
-    told = "asks may be placed on it again" if undo else "no more asks are placed on it"
+    state = "asks may be placed on it again" if undo else "no more asks are placed on it"
     stays = f"; {counted(left, 'ask')} still on it" if left else ""
-    _tell(context, refusal, f"{printable(node)}: {told}{stays}")
+    _finish(context, refusal, f"{printable(node)}: {state}{stays}")
 
 
 def _running_on(server: Server, node: str) -> int:
@@ -379,7 +379,7 @@ def _send(server: Server, event: Mapping[str, object]) -> str | None:
     return None if answer["ok"] else str(answer["error"])
 
 
-def _tell(context: click.Context, refusal: str | None, done: str) -> None:
+def _finish(context: click.Context, refusal: str | None, done: str) -> None:
     if refusal is None:
         click.echo(done)
     else:

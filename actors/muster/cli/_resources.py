@@ -46,20 +46,20 @@ from muster_core.values.devices import WHOLE
 
 # CLIENT-10
 def held_by(ask: Item) -> str:
-    """Return which devices an ask holds, in words."""
+    """Return the devices of an ask as text."""
     return printable(held_words(_map(ask.get("devices")), _map(ask.get("resources"))))
 
 
 # CLIENT-10
 def free_on(node: Item) -> str:
-    """Return what is free of the devices of a node, in words."""
+    """Return the free devices of a node as text."""
     stocks = _map(node.get("devices"))
     return printable("; ".join(free_words(kind, _free(stock)) for kind, stock in stocks.items()))
 
 
 # CLIENT-10
 def lines_of(node: Item) -> Iterator[str]:
-    """Yield for each device of a node who holds it, and for each type what is free before that."""
+    """Yield a line for each type of devices of a node, with what is free, and one for each device."""
     held = holders_of(
         (f"{ask.get('app')}/{ask.get('ask')}", _map(ask.get("devices")), _map(ask.get("resources")))
         for ask in list_of(node.get("asks")) or ()
@@ -70,8 +70,8 @@ def lines_of(node: Item) -> Iterator[str]:
         yield printable(f"{kind}{of}: {free_words(kind, free)}")
         for index in range(len(free)):
             holders = held.get((kind, index), ())
-            told = ", ".join(_holder(*holder) for holder in holders) or "nobody"
-            yield printable(f"{kind} {index}: {told}")
+            holder_names = ", ".join(_holder(*holder) for holder in holders) or "nobody"
+            yield printable(f"{kind} {index}: {holder_names}")
 
 
 def _holder(name: str, milli: int) -> str:
@@ -87,7 +87,7 @@ def _free(stock: object) -> Sequence[int]:
 
 
 def dates_of(answer: Mapping[str, Any]) -> Callable[[int], str]:
-    """Return what writes the instants of an answer as dates.
+    """Return a function that writes the instants of an answer as dates.
 
     Args:
         answer: The answer, which has the instant of its batch as ``at`` and as ``time``.
@@ -122,10 +122,10 @@ def reason_text(reason: Mapping[str, Any], date: Callable[[int], str]) -> str:
 
 # CLIENT-3
 def with_dates(item: Item, instants: Iterable[str], date: Callable[[int], str]) -> Item:
-    """Return a thing with its instants as dates.
+    """Return an item with its instants as dates.
 
     Args:
-        item: The thing.
+        item: The item.
         instants: The fields that have instants in seconds since the origin; after a point, the
             field within a map, or within each map of a list.
         date: Writes an instant, given in microseconds.
@@ -157,13 +157,13 @@ PLACE_WITHOUT_ASK: Final = "none"
 @final
 @attrs.frozen
 class ResourceKind:
-    """A kind of thing.
+    """A resource as the command line shows it.
 
     Attributes:
         plural: Its name in a path and in the command.
         singular: The name of one.
         fields: The columns of its table.
-        describe: Prints one with all that there is to say.
+        describe: Prints the detail view of one.
         instants: Its fields that have instants; see :func:`.with_dates`.
         heads: How many columns have the names of the rows, the first ones.
     """
@@ -258,9 +258,11 @@ def _describe_node(item: Item) -> None:
     print_fields(_with_devices(item, "\n".join(lines_of(item))))
 
 
-def _with_devices(item: Item, told: str) -> list[tuple[str, str]]:
-    """Return all fields, with other words for the devices."""
-    return [(title, told if title == "devices" else text) for title, text in _fields_of(item, {})]
+def _with_devices(item: Item, devices: str) -> list[tuple[str, str]]:
+    """Return all fields, with a given text for the devices."""
+    return [
+        (title, devices if title == "devices" else text) for title, text in _fields_of(item, {})
+    ]
 
 
 def _ask_name(item: Item) -> str:
@@ -268,7 +270,7 @@ def _ask_name(item: Item) -> str:
 
 
 def pod_name(item: Item) -> str:
-    """Return the namespace and the name of the pod for which an ask stands; nothing for none."""
+    """Return the namespace and the name of the pod of an ask; nothing for none."""
     pod = map_of(item.get("pod"))
     return "" if pod is None else printable(f"{pod['namespace']}/{pod['name']}")
 
@@ -352,7 +354,7 @@ _parts: Final = FieldKind(_part)
 
 
 def _weight(item: Item) -> str:
-    """Return the weight of a queue; nothing for a usual one that orders nothing."""
+    """Return the weight of a queue; nothing for the default if it orders nothing."""
     weight = item.get("weight")
     orders = item.get("due") is not None or item.get("deserved") is not None
     return cell_text(weight) if weight != 1 or orders else ""
@@ -377,7 +379,7 @@ def over_since(ask: str, found: Item, date: Callable[[int], str]) -> str:
 
     Args:
         ask: Its name, as APP/ASK.
-        found: What the server says of it.
+        found: The ask, as the server gives it.
         date: Writes an instant, given in microseconds.
     """
     why = "" if found["message"] is None else f": {printable(found['message'])}"
@@ -563,7 +565,7 @@ GANGS: Final = ResourceKind(
 
 # RESERVED-2
 def _beside_others(item: Item) -> str:
-    """Return what is free on a node of which others have something; of any other, `capacity` says it."""
+    """Return what is free on a node that asks use; nothing for an unused one, see `capacity`."""
     return amounts_text(item.get("available")) if item.get("used_by_others") else ""
 
 

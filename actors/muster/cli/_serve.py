@@ -356,7 +356,7 @@ def command(context: click.Context, /, **values: object) -> None:
         for problem in problems:
             if options.log == "text":
                 complain(problem)
-            else:  # who collects the log expects no other lines
+            else:  # collectors of the log expect no other lines
                 _LOG.error("%s", problem)
         if problems:
             context.exit(UNUSABLE)
@@ -387,7 +387,7 @@ def _options(values: Mapping[str, Any]) -> ServeOptions:
 
 
 def _run(options: ServeOptions) -> bool:
-    """Run the service; return whether it has ended as it was told."""
+    """Run the service; return whether it ended on a signal."""
     from muster.service.process import Signals  # noqa: PLC0415 - of the extra
     from muster.service.serve import serve  # noqa: PLC0415 - of the extra
 
@@ -395,7 +395,9 @@ def _run(options: ServeOptions) -> bool:
 
         async def main() -> None:
             signals.start()
-            await serve(options, ends=signals.ends, rereads=signals.rereads, listening=_tell)
+            await serve(
+                options, ends=signals.ends, rereads=signals.rereads, listening=_print_addresses
+            )
 
         try:
             trio.run(main)
@@ -410,7 +412,7 @@ def _run(options: ServeOptions) -> bool:
     return True
 
 
-def _tell(addresses: Sequence[str]) -> None:
+def _print_addresses(addresses: Sequence[str]) -> None:
     for address in addresses:
         _LOG.info("listening on %s", address, extra={"fields": {"what": "change"}})
         if address.startswith("unix:"):

@@ -38,7 +38,7 @@ DEFAULT_SERVER: Final = "http://127.0.0.1:9080"
 @final
 @attrs.frozen
 class ServerAddress:
-    """Which server a command asks.
+    """The address of the server of a command.
 
     Attributes:
         url: Its address.
@@ -78,8 +78,8 @@ def _address(server: str, token_file: Path | None, cacert: Path | None) -> Serve
         try:
             token = token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            told = error.strerror if isinstance(error, OSError) else "is no text"
-            msg = f"--token-file: {token_file}: {told}"
+            problem = error.strerror if isinstance(error, OSError) else "is no text"
+            msg = f"--token-file: {token_file}: {problem}"
             raise CommandError(msg) from None
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
         msg = "the token has characters that no token has: it is one word of ASCII"
@@ -168,7 +168,7 @@ class RetryPolicy:
 
     Attributes:
         limit_s: How long, in seconds: after that no new try begins.
-        silent_s: After how many seconds without an answer the user is told.
+        silent_s: After how many seconds without an answer to print a notice.
     """
 
     limit_s: float
@@ -211,7 +211,7 @@ class RetryPolicy:
 
 @final
 class _RetryNotice:
-    """Tells that a server does not answer, and until when it is asked again.
+    """Prints once that a server does not answer, and until when it is asked again.
 
     Args:
         url: The address of the server.
@@ -223,7 +223,7 @@ class _RetryNotice:
         self._until = until
 
     def give(self) -> None:
-        """Tell it."""
+        """Print it."""
         complain(f"{self.why}\nIt is tried again until {self._until:%H:%M:%S} UTC.")
 
 
@@ -240,24 +240,24 @@ _MOST_NAMES: Final = 200
 
 @final
 class NameCompletion:
-    """Functions that complete what is being typed; nothing is said if the server is away."""
+    """Functions that complete arguments; there are no completions if the server is away."""
 
     @staticmethod
     def kinds(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
-        """Complete the kind of thing."""
+        """Complete the kind of resource."""
         kinds = ("queues", "apps", "asks", "pods", "gangs", "nodes", "users")
         return [kind for kind in kinds if kind.startswith(typed)]
 
     @staticmethod
     def names(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
-        """Complete the name of a thing of the kind that stands before it."""
+        """Complete the name of a resource of the kind before it."""
         kind = str(context.params.get("kind") or "")
         plural = kind if kind.endswith("s") else f"{kind}s"
         return _names(context, plural, typed)
 
     @staticmethod
     def of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-        """Return what completes the name of a thing of a kind."""
+        """Return the function that completes the names of a kind."""
         return lambda context, _parameter, typed: _names(context, kind, typed)
 
     @staticmethod

@@ -71,8 +71,8 @@ def command(
     except StoreError as error:
         complain(str(error))
         if output is Format.JSON:
-            told = str(error).removeprefix(f"{error.path}: ")
-            print_json({"error": {"file": str(error.path), "line": None, "message": told}})
+            message = str(error).removeprefix(f"{error.path}: ")
+            print_json({"error": {"file": str(error.path), "line": None, "message": message}})
         context.exit(UNUSABLE)
     if output is Format.JSON:
         checked = {"ok": not problems, "problems": problems} if verifies else {}
@@ -94,7 +94,7 @@ def _compact(directory: Path) -> None:
 
 
 def _problems(directory: Path) -> Iterator[str]:
-    """Yield what is wrong with a directory that can be opened."""
+    """Yield the problems of a directory that can be opened."""
     is_whole = True
     for problem in verify(directory):
         is_whole = False
@@ -105,7 +105,7 @@ def _problems(directory: Path) -> Iterator[str]:
 
 # STORE-18
 def _decided_otherwise(directory: Path) -> Iterator[str]:
-    """Make all decisions again, and yield the first one that is another one today."""
+    """Make all decisions again, and yield the first one that differs from the kept one."""
     check = Check()
     try:
         with KeptFeed(directory) as feed:

@@ -73,15 +73,15 @@ def _matching_decisions(
 def stored_decisions(
     server: Server, after: int | None, filters: Mapping[str, str | None]
 ) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield the decisions that are kept, each with its number, page by page.
+    """Yield the stored decisions, each with its number, page by page.
 
-    Behind the decisions of a page stands the number of the last one that was looked at, with None:
+    After the decisions of a page comes the number of the last one that was searched, with None:
     those that the filters leave out count, too.
 
     Args:
         server: The server.
         after: The number of the decision before the first one, or None.
-        filters: Which decisions are wanted.
+        filters: The filters for decisions.
 
     Raises:
         ServerError: If the server refuses the request, or does not answer.
@@ -99,7 +99,7 @@ def stored_decisions(
 
 
 _LOOKS_S: Final = 0.5
-"""How long to wait before it is looked again whether the command has started, in seconds."""
+"""The period for asking whether the command has started, in seconds."""
 
 _SILENCE_S: Final = 60.0
 """After how many seconds without output the connection is opened again: it may be dead."""
@@ -130,7 +130,7 @@ def logs_command(address: ServerAddress, /, ask: str, *, follow: bool, attempt: 
     from muster.cli._resources import ask_path  # noqa: PLC0415 - `muster run` needs none of it
     from muster.client import ServerError  # noqa: PLC0415 - needs httpx
 
-    is_told = False
+    is_announced = False
     with exit_on_server_error(), address.open() as server:
         output = LogOutput(server, ask_path(ask), attempt, follows=follow, stays=True)
         while True:
@@ -141,23 +141,23 @@ def logs_command(address: ServerAddress, /, ask: str, *, follow: bool, attempt: 
                     raise
             else:
                 return
-            if not is_told:
+            if not is_announced:
                 complain(f"{printable(ask)} has not started; its output is waited for")
-                is_told = True
+                is_announced = True
             time.sleep(_LOOKS_S)
 
 
 # LOCAL-10
 @final
 class LogOutput:
-    """The output of the command of an ask, which goes on where it was after a break.
+    """The output of the command of an ask; after a break it is resumed.
 
     Args:
         server: The server.
         ask: The ask, as a part of a path: ``APP/ASK``.
-        attempt: Of which start, from 1; None for the latest.
+        attempt: The number of the start, from 1; None for the latest.
         follows: Whether to go on until the command has ended.
-        stays: Whether to stay with the start that was the latest first.
+        stays: Whether to stay with the start that is the latest at first.
 
     Attributes:
         attempt: Which start was shown last; None before the first one.
@@ -176,7 +176,7 @@ class LogOutput:
         self.attempt: int | None = None
 
     def copy(self, out: IO[bytes]) -> None:
-        """Write to a stream what was not shown yet, until the server says that this is all.
+        """Write the rest of the output to a stream, until the server says that it is complete.
 
         Raises:
             ServerError: If there is no output, or the server was away too long.

@@ -93,7 +93,7 @@ def submit_job(
     follows: bool,
     output: Format = Format.TEXT,
 ) -> None:
-    """Submit a job, and wait for its end if that is wanted.
+    """Submit a job, and wait for its end if asked to.
 
     Args:
         context: The context of the command, which ends with the exit status.
@@ -113,7 +113,7 @@ def submit_job(
         _check_that_commands_run(server, waits=waits)
         started = _submitted(context, server, job, _job_wait.NOT_LET_IN if waits else DIFFERENT)
         if not waits:
-            _tell(started, output)
+            _print_job(started, output)
             return
         with exit_on_server_error(_job_wait.LOST):
             context.exit(_job_wait.JobWait(server, started, follows=follows).run())
@@ -121,21 +121,21 @@ def submit_job(
 
 # CLIENT-17
 def _check_that_commands_run(server: Server, *, waits: bool) -> None:
-    """Check that somebody runs commands.
+    """Check that the server runs commands.
 
     Raises:
-        Unusable: If nobody does, and the end of the command is to be waited for.
+        Unusable: If it does not, and the end of the command is to be waited for.
     """
     if SUBMIT_RETRIES.ask(server, server.runs) != "none":
         return
-    told = f"{server.url}: this server runs no commands: it was started without --run"
+    message = f"{server.url}: this server runs no commands: it was started without --run"
     if waits:
         msg = (
-            f"{told}. Start it with `muster serve --run local`. If a program that reads its "
+            f"{message}. Start it with `muster serve --run local`. If a program that reads its "
             "decisions runs them, submit with --no-wait."
         )
         raise CommandError(msg)
-    complain(f"{told}; the command waits for a program that reads its decisions")
+    complain(f"{message}; the command waits for a program that reads its decisions")
 
 
 def _submitted(
@@ -201,8 +201,8 @@ def _default_queue(server: Server) -> str:
     return found[0]
 
 
-def _tell(started: SubmittedJob, output: Format) -> None:
-    """Print the names under which a job is found again."""
+def _print_job(started: SubmittedJob, output: Format) -> None:
+    """Print the names of a submitted job."""
     if output is Format.JSON:
         print_json({"app": started.app, "asks": [*started.asks]})
         return
@@ -315,7 +315,7 @@ def submit_command(
     submit_job(context, address, job, waits=waits, follows=follows, output=output)
 
 
-def _check_given(context: click.Context, names: Collection[str], told: str) -> None:
+def _check_given(context: click.Context, names: Collection[str], problem: str) -> None:
     """Check that none of some options is on the command line.
 
     Raises:
@@ -324,5 +324,5 @@ def _check_given(context: click.Context, names: Collection[str], told: str) -> N
     for option in context.command.params:
         given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
         if given and option.name in names:
-            msg = f"{option.opts[0]} {told}"
+            msg = f"{option.opts[0]} {problem}"
             raise click.UsageError(msg)

@@ -11,7 +11,7 @@ Everywhere, ``a`` is the first side and ``b`` the second::
 from __future__ import annotations
 
 from muster.compare._comparison import Comparison
-from muster.compare._inputs import Logged, events_of, is_decision, read_decisions
+from muster.compare._inputs import LoggedDecision, events_of, is_decision, read_decisions
 from muster.compare._result import (
     MOST_JOBS,
     MOST_PRIORITIES,
@@ -59,7 +59,7 @@ __all__ = [
     "JobTimes",
     "LeftOut",
     "LogSide",
-    "Logged",
+    "LoggedDecision",
     "Movement",
     "PriorityRow",
     "QueueRow",

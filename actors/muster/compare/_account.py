@@ -506,7 +506,7 @@ class SideAccount:
         Args:
             size_resource: The type whose amount is the size of a job; None for the one that suits.
         """
-        figures = self._told(total(self._queues.values()), self._queues)
+        figures = self._figures_of(total(self._queues.values()), self._queues)
         figures = attrs.evolve(figures, reserved=self._reserved.figures())
         costs = self._costs
         if costs is None:
@@ -525,7 +525,7 @@ class SideAccount:
 
     def queue(self, queue: str) -> Figures:
         """Return the figures of a leaf, even of one that was not used."""
-        return self._told(self._queues.get(queue, GroupCounts()), (queue,))
+        return self._figures_of(self._queues.get(queue, GroupCounts()), (queue,))
 
     def asks_by_priority(self) -> dict[int, int]:
         """Return how many asks of each priority were bound, or are not bound at the end."""
@@ -539,7 +539,7 @@ class SideAccount:
             count for priority, count in self._priorities.items() if lowest <= priority <= highest
         ]
         return attrs.evolve(
-            self._told(total(counts), ()),
+            self._figures_of(total(counts), ()),
             asks_unbound=None,
             job_wait=None,
             utilisation={},
@@ -547,7 +547,7 @@ class SideAccount:
             lost=None,
         )
 
-    def _told(self, count: GroupCounts, queues: Iterable[str]) -> Figures:
+    def _figures_of(self, count: GroupCounts, queues: Iterable[str]) -> Figures:
         knows_asks = self._machine is not None
         queues = tuple(queues)
         waits = Waits() if self._costs is None else self._costs.waits(queues)

@@ -60,7 +60,7 @@ _NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {
 
 @final
 @attrs.frozen
-class Logged:
+class LoggedDecision:
     """A decision in a log.
 
     Attributes:
@@ -79,7 +79,7 @@ def is_decision(raw: RawEvent) -> bool:
     return is_decision_map(raw.value)
 
 
-def read_decisions(raws: Iterable[RawEvent], name: str) -> Iterator[Logged]:
+def read_decisions(raws: Iterable[RawEvent], name: str) -> Iterator[LoggedDecision]:
     """Read a decision log lazily, decision by decision.
 
     Args:
@@ -109,7 +109,7 @@ def read_decisions(raws: Iterable[RawEvent], name: str) -> Iterator[Logged]:
             place = "" if raw.line is not None else f"decision {raw.index}: "
             raise FeedError(name, f"{place}no decision of a log: {problem}", raw.line)
         seq, at_us = announced.seq, announced.at_us
-        yield Logged(raw.index, raw.line, announced)
+        yield LoggedDecision(raw.index, raw.line, announced)
 
 
 @final

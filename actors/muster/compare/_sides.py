@@ -14,7 +14,7 @@ from itertools import tee
 from pathlib import Path
 from typing import Final, Protocol, final
 
-from muster.compare._inputs import Logged, events_of
+from muster.compare._inputs import LoggedDecision, events_of
 from muster.compare._result import Elsewhere, LeftOut
 from muster.feeds import Expect, FeedItem, FeedOrigin, KeptFeed, RawEvent, Refused, Settle, parse
 from muster.replay import Beginning, Census, Costs, beginning_of
@@ -397,11 +397,11 @@ class LogSide:
         decisions: The decisions, from :func:`read_decisions`.
     """
 
-    def __init__(self, decisions: Iterable[Logged]) -> None:
+    def __init__(self, decisions: Iterable[LoggedDecision]) -> None:
         self.events = 0
         self._decisions = iter(decisions)
         self._next = next(self._decisions, None)
-        self._present: dict[int, Logged] = {}
+        self._present: dict[int, LoggedDecision] = {}
 
     @property
     def machine(self) -> None:

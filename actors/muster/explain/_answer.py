@@ -165,19 +165,19 @@ def replay_until(
             break
         submit_item_directly(scheduler, item)
         events += not isinstance(item.content, Settle | Expect)
-        refusals = refusals.then(_heard(scheduler, history))
+        refusals = refusals.then(_take_decisions(scheduler, history))
         if history is not None:
             history.saw(item)
         last_us = item.at_us
     end_us = last_us if at_us is None else at_us
     scheduler.settle(end_us)
-    refusals = refusals.then(_heard(scheduler, history))
+    refusals = refusals.then(_take_decisions(scheduler, history))
     if history is not None:
         history.apply_decisions(())  # The last batch may have no decisions.
     return ReplayedState(scheduler, end_us, attrs.evolve(refusals, events=events), rest)
 
 
-def _heard(scheduler: PlainScheduler, history: AskHistory | None) -> Sequence[Announced]:
+def _take_decisions(scheduler: PlainScheduler, history: AskHistory | None) -> Sequence[Announced]:
     """Take the new decisions from the scheduler, and pass them to the history."""
     announced = scheduler.announced
     if announced:

@@ -515,8 +515,8 @@ class AskHistory:
         above = next((one for one in reversed(self._refusals) if one.of_app), None)
         if above is not None and not self._has_app and message.startswith("app: "):
             message = f"{message}, since it was refused: {above.message}"
-            said = _QUOTED.sub("", above.message)
-            code = next((code for part, code in _CAUSES if part in said), None)
+            unquoted = _QUOTED.sub("", above.message)
+            code = next((code for part, code in _CAUSES if part in unquoted), None)
         item = own.item
         return Whereabouts(
             Fate.REFUSED,

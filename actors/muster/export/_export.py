@@ -262,7 +262,7 @@ class _FeedWriter:
         return True
 
     def _expected(self, batch: KeptBatch) -> EventFields | None:
-        """Return what happened in a batch; None if nobody wants to know, or it is not known."""
+        """Return what happened in a batch; None if that is not asked for, or not known."""
         scheduler = self._scheduler
         if scheduler is None:
             return None

@@ -3,7 +3,7 @@
 What is bound is bound again where it was: as a Pod that names its node, or, where a Pod cannot say
 what the ask has, by ``add_ask`` while its node alone accepts asks. Meanwhile no queue has limits. Then
 the configuration and the nodes become what they were, and what is pending is added. That this leads
-to the state is not believed but tried, and every difference is told.
+to the state is not believed but tried, and every difference is reported.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _gang(gang: GangSnapshot) -> object:
 
 _SETTLE: Final = Settle()
 _MOST: Final = 5
-"""How many refusals are told."""
+"""The most refusals that are reported."""
 
 _SHORTER: Final = "asks run only as long as was left, also if they run again"
 _ALONE: Final = "bound asks with devices are in no gang"

@@ -50,7 +50,7 @@ ANNOTATIONS: Final = "metadata.annotations"
 
 # OBJECT-28
 def user_info(annotations: ParsedAnnotations) -> UserInfo:
-    """Return what the annotations of a Pod or a PodGroup say of a user.
+    """Return the user that the annotations of a Pod or a PodGroup name.
 
     Raises:
         FieldError: If it is malformed.
@@ -65,9 +65,9 @@ def user_info(annotations: ParsedAnnotations) -> UserInfo:
     error = refused(written, _RIGHT).inside(f"{ANNOTATIONS}.{USER_INFO}")
     if not isinstance(found, dict):
         raise error
-    said = cast("dict[str, object]", found)
-    # As a program in Go writes it, nothing is null or an empty text.
-    user, groups = said.get("user"), said.get("groups")
+    info = cast("dict[str, object]", found)
+    # Programs in Go write a missing value as null or as an empty text.
+    user, groups = info.get("user"), info.get("groups")
     user = None if user == "" else user
     if not (user is None or _is_name(user)) or not isinstance(groups, list | None):
         raise error
@@ -211,7 +211,7 @@ def annotations_kind(keys: Mapping[str, AnnotationKey]) -> Kind[ParsedAnnotation
 
 
 def gang_annotations(keys: Mapping[str, AnnotationKey], values: Values) -> ParsedAnnotations:
-    """Return annotations that say this of a gang, each with the first key that can say it."""
+    """Return annotations that set these fields of a gang, each with the first key for it."""
     first = {known.says: key for key, known in reversed([*keys.items()])}
     texts = {
         key: str(known.kind.write(values[known.says]))
@@ -222,7 +222,7 @@ def gang_annotations(keys: Mapping[str, AnnotationKey], values: Values) -> Parse
 
 
 def says_of_member(ask: AddAsk) -> Values:
-    """Return what the annotations on a member say of its gang, except for its name."""
+    """Return the fields of the gang of a member that its annotations set, except for the name."""
     says = attributes_of(ask.says)
     return {**says, TIMED_OUT: True} if ask.timed_out else says
 
@@ -253,8 +253,8 @@ class AnnotationSource:
 
     def differs(self, other: AnnotationSource) -> FieldError:
         """Return the error that this value differs from the one at another place."""
-        told_other = f"{display_value(other.written)} of {other.path}"
-        return FieldError(f"{display_value(self.written)} differs from {told_other}", self.path)
+        other_text = f"{display_value(other.written)} of {other.path}"
+        return FieldError(f"{display_value(self.written)} differs from {other_text}", self.path)
 
 
 @final
@@ -325,28 +325,28 @@ def _named(written: Raw, namespace: str, place: AnnotationSource) -> str:
 @final
 @attrs.frozen
 class Membership:
-    """What an ask says about its gang; the attributes have their names in the event."""
+    """The gang of an ask, and the fields that it sets; the attributes have their names in the event."""
 
     gang: str | None = None
     says: GangFields = NO_FIELDS
     timed_out: bool = False
 
 
-def membership(said: GangSettings, gang: str | None = None) -> Membership:
-    """Return the gang of an ask, and what annotations say about it.
+def membership(settings: GangSettings, gang: str | None = None) -> Membership:
+    """Return the gang of an ask, and the fields that annotations set.
 
     Args:
-        said: What the annotations say.
+        settings: The settings from annotations.
         gang: The gang that a field of the event names, or None.
 
     Raises:
         FieldError: If no gang is named, or the annotations name another one than ``gang``.
     """
-    named = said.values.get(NAMES_IT, gang)
+    named = settings.values.get(NAMES_IT, gang)
     if gang is not None and named != gang:
-        raise AnnotationSource("gang", gang).differs(said.places[NAMES_IT])
-    if named is None and said.places:
-        place = next(iter(said.places.values()))
+        raise AnnotationSource("gang", gang).differs(settings.places[NAMES_IT])
+    if named is None and settings.places:
+        place = next(iter(settings.places.values()))
         msg = f"{display_value(place.written)} is said of a gang, but none is named: add {KOORDINATOR}/name"
         raise FieldError(msg, place.path)
-    return Membership(cast("str | None", named), said.fields, TIMED_OUT in said.values)
+    return Membership(cast("str | None", named), settings.fields, TIMED_OUT in settings.values)

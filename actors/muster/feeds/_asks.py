@@ -1,7 +1,7 @@
 """The fields of ``add_ask``, and the event that they become.
 
-A Pod is an ask, too. What its manifest cannot say by itself stands in an annotation: a map of those
-fields of ``add_ask`` that are left, in JSON.
+A Pod is an ask, too. An annotation has the fields of ``add_ask`` for which a manifest has no place: a
+map of them in JSON.
 """
 
 from __future__ import annotations
@@ -294,12 +294,12 @@ def _read_pod_ask(written: Mapping[str, Raw]) -> dict[str, Any]:
 
 
 def write_pod_ask(ask: AddAsk) -> dict[str, str]:
-    """Return the annotation for what no other part of a Pod says of its ask; empty if all is said."""
+    """Return the annotation for the fields that no other part of a Pod sets; empty for none."""
     values = {**parts_of_ask(ask)}
     if is_deadline(ask.estimate_us):
         del values["estimate_us"]
-    said = {known.attribute for known in POD_ASK_FIELDS.values()}
-    left = {name: value for name, value in values.items() if name in said}
+    attributes = {known.attribute for known in POD_ASK_FIELDS.values()}
+    left = {name: value for name, value in values.items() if name in attributes}
     if not left:
         return {}
     return {ASK_ANNOTATION: to_json_line(write_fields(POD_ASK_FIELDS, left)).decode().rstrip()}
@@ -307,7 +307,7 @@ def write_pod_ask(ask: AddAsk) -> dict[str, str]:
 
 # BACKFILL-9
 def is_deadline(estimate_us: int | None) -> bool:
-    """Return whether the ``activeDeadlineSeconds`` of a Pod can say an estimate."""
+    """Return whether the ``activeDeadlineSeconds`` of a Pod can be an estimate."""
     return (
         estimate_us is not None
         and estimate_us % MICROSECONDS == 0

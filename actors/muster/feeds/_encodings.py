@@ -105,17 +105,17 @@ class Encoder:
         self._has_begun = False
 
     def event(self, value: Raw) -> bytes:
-        """Return the bytes of the next event, with those that stand before it."""
+        """Return the bytes of the next event, with those that precede it."""
         data = self._encode(value)
         if not self._is_list:
             return data
-        # The first event stands on the line of the bracket: that line tells what the feed is.
+        # The first event is on the line of the bracket: that line shows what the feed is.
         before = b"," if self._has_begun else b"["
         self._has_begun = True
         return before + data
 
     def end(self) -> bytes:
-        """Return the bytes that stand after the last event."""
+        """Return the bytes after the last event."""
         if not self._is_list:
             return b""
         return b"]\n" if self._has_begun else b"[]\n"

@@ -302,7 +302,7 @@ WORKDIR: Final = _given(NAME)
 
 
 def work_of(values: Values) -> Work | None:
-    """Return what the fields of an event say is to run, or None if they are all empty."""
+    """Return the work that the fields of an event describe, or None if they are all empty."""
     command = cast("tuple[str, ...] | str | None", values.get("command"))
     env = cast("Mapping[str, str]", values.get("env", {}))
     workdir = cast("str | None", values.get("workdir"))
@@ -314,7 +314,7 @@ def work_of(values: Values) -> Work | None:
 
 
 def parts_of_work(work: Work) -> Values:
-    """Return the fields of an event that say what is to run."""
+    """Return the fields of an event that describe work."""
     parts = {"command": work.argv or work.shell, "env": work.env or None, "workdir": work.workdir}
     return {name: value for name, value in parts.items() if value is not None}
 
@@ -337,9 +337,9 @@ OUTCOME: Final = Kind(
 
 
 def exit_of(values: Values) -> Exit | None:
-    """Return how the fields of an event say that a process has ended; None if they do not."""
-    told = {name: cast("int | None", values.get(name)) for name in EXIT_FIELDS}
-    return None if all(value is None for value in told.values()) else Exit(**told)
+    """Return the exit of a process that the fields of an event describe; None without them."""
+    found = {name: cast("int | None", values.get(name)) for name in EXIT_FIELDS}
+    return None if all(value is None for value in found.values()) else Exit(**found)
 
 
 def _parse_type(value: Raw) -> str:
@@ -367,7 +367,7 @@ def _need(
 
 
 def _share(value: Raw) -> int | None:
-    """Return the thousandths that a number between 0 and 1 stands for, or None."""
+    """Return a number between 0 and 1 in thousandths, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float | Plain):
         return None
     try:

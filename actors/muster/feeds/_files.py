@@ -202,7 +202,7 @@ Target: TypeAlias = "str | os.PathLike[str] | ByteSink"
 """A path, ``-`` for standard output, or a stream of bytes."""
 
 
-# By itself Python 3.14 would keep 128 KiB from whoever follows a replay.
+# By itself Python 3.14 would buffer 128 KiB, which a reader that follows a replay would miss.
 @final
 class _StandardOutput:
     """Standard output, which is passed on each time when :data:`KEPT_BYTES` have been written."""

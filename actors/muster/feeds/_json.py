@@ -125,7 +125,7 @@ def _after_space(text: str, at: int) -> int:
 
 @final
 class MapBuilder:
-    """Makes maps, and notes the keys that stand twice in one.
+    """Makes maps, and records the keys that a map repeats.
 
     Attributes:
         repeated: These keys.
@@ -135,7 +135,7 @@ class MapBuilder:
         self.repeated: list[str] = []
 
     def made(self, pairs: list[tuple[str, Raw]]) -> dict[str, Raw]:
-        """Return a map without the keys that stand twice."""
+        """Return a map without repeated keys."""
         made = dict(pairs)
         if len(made) != len(pairs):
             keys = Counter(key for key, _ in pairs)
@@ -147,14 +147,14 @@ class MapBuilder:
 
 
 def json_decoder(maps: MapBuilder) -> json.JSONDecoder:
-    """Return what reads JSON as a feed may have it, with maps of a builder."""
+    """Return a decoder for the JSON of feeds that makes maps with a builder."""
     return json.JSONDecoder(
         object_pairs_hook=maps.made, parse_constant=_no_number, parse_float=finite
     )
 
 
 def duplicate_key(key: str) -> str:
-    """Return the problem of a map in which a key stands twice."""
+    """Return the problem of a map with a repeated key."""
     return f"the key {key[:80]!r} stands twice"
 
 
@@ -198,7 +198,7 @@ _LONGEST_TOKEN: Final = 16
 """More characters than any token has that can break off, but for a text."""
 
 _AFTER: Final = frozenset(" \t\n\r,]}")
-"""What may stand after a value."""
+"""The characters that may follow a value."""
 
 Decode: TypeAlias = Callable[[str, int], tuple[Raw, int]]
 """Returns the value that begins at a place of a text, and where it ends.
@@ -271,7 +271,7 @@ class JsonText:
         """Yield the line of each part of a list or map; the caller takes the part.
 
         Raises:
-            FeedError: If something else stands there.
+            FeedError: If something else is there.
         """
         self.take(opening)
         if self.next() == closing:
@@ -400,7 +400,7 @@ def read_json_list(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
 
 @final
 class _ValueDecoder:
-    """Makes values of text, and notes what is wrong with the last one though it is JSON."""
+    """Makes values of text, and records the problem of the last one that is JSON and still refused."""
 
     def __init__(self) -> None:
         self._maps = MapBuilder()
@@ -423,7 +423,7 @@ class _ValueDecoder:
         return self._decoder.raw_decode(text, at)
 
     def problem(self) -> str | None:
-        """Return what is wrong with the last value, or None."""
+        """Return the problem of the last value, or None."""
         if self._problems:
             return self._problems[0]
         return duplicate_key(self._maps.repeated[0]) if self._maps.repeated else None

@@ -94,7 +94,7 @@ class Kind(Generic[T]):
 
     @property
     def general(self) -> Kind[object]:
-        """The same kind, of which nobody has to know what it accepts."""
+        """The same kind, as one of any values."""
         return cast("Kind[object]", self)
 
 
@@ -434,7 +434,7 @@ def parse_date(text: str) -> int:
 
 
 def _out_of_range(year: int, month: int, *time: int) -> str:
-    """Return why there is no such date; what Python says of it is different in 3.14."""
+    """Return why there is no such date; the message of Python is different in 3.14."""
     if year == 0:
         return "year 0 is out of range"
     if not 1 <= month <= 12:
@@ -454,7 +454,7 @@ def _fraction_us(digits: str) -> int:
 def date_text(date_us: int) -> str:
     """Return a date, in microseconds since 1970 in UTC, as text: ``2026-01-31T18:30:00Z``.
 
-    :func:`parse_date` reads it. Only an instant after the year 9999 has none, and is told in
+    :func:`parse_date` reads it. Only an instant after the year 9999 has none; it is written in
     seconds.
     """
     if not _FIRST_US <= date_us <= _LAST_US:
@@ -585,7 +585,7 @@ def _parse_amounts(value: Raw, of: type[Resources] = Resources) -> Resources:
 
 # QUANTITY-2, QUANTITY-17
 def parse_amount(name: str, value: Raw, most: int = MAX_QUANTITY) -> int:
-    """Return the quantity of one resource type, in its base unit, of which there is a most.
+    """Return the quantity of one resource type, in its base unit, up to a maximum.
 
     Raises:
         FieldError: If the value is no quantity, or the name is empty.
@@ -629,7 +629,7 @@ def _parse_asked_amounts(value: Raw) -> Resources:
 
 
 def _meant(name: str, written: Raw) -> str:
-    """Return what a part of a unit was meant for, for the end of the refusal of a quantity.
+    """Return the hint about a part of a unit, for the end of the refusal of a quantity.
 
     The text is empty for what is no part: not between 0 and 1 if it is read like ``vcore``.
     """

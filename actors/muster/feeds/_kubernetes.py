@@ -1,7 +1,7 @@
 """Pods and Nodes of Kubernetes: the fields that decide where a pod runs, and what they mean.
 
-``apply`` reads them, and so do the importer of dumps and whoever follows a live cluster. The latter
-two add fields to the schemas, such as instants. What is here means the same to all of them.
+``apply``, the importer of dumps and the follower of a live cluster read them; the latter two add
+fields to the schemas, such as instants. The fields of this module mean the same to all of them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def room_fields(
         limits: Whether limits are read: a type with a limit alone is requested as much then. The API
             server fills such requests in, so it matters little in a cluster and its dumps. The
             manifests of ``apply`` request what they say, and no more.
-        of_container: What else matters of a container.
+        of_container: Further fields of a container.
     """
     needs = {"requests": schema_field("requests", amounts)}
     if limits:
@@ -160,11 +160,11 @@ def node_schema(amounts: Kind[T]) -> ObjectSchema:
 
 
 def capacity_of(values: Values) -> Amounts:
-    """Return what a Node has for Pods: what is allocatable, else all of it."""
+    """Return the capacity of a Node for Pods: what is allocatable, else all of it."""
     return cast("Amounts", values.get("capacity", values.get("whole", _NOTHING)))
 
 
-# -- what a Pod says ------------------------------------------------------------------------------
+# -- values of a Pod ------------------------------------------------------------------------------
 
 _ALWAYS: Final = "Always"
 _NOTHING: Final[Amounts] = {}
@@ -177,11 +177,11 @@ def maps_in(values: Values, name: str) -> Iterable[Values]:
 
 # OBJECT-31
 def requests_of(values: Values) -> dict[str, int]:
-    """Return what a Pod needs, in base units, without types of which it needs none.
+    """Return the requests of a Pod, in base units, without types of which it needs none.
 
     Containers are added up. Init containers run one after the other before them, so that only the
     largest counts; but one that is restarted always stays, and counts beside all that start after
-    it. What is said of the Pod as a whole replaces the sum, and the overhead comes on top.
+    it. The requests of the Pod as a whole replace the sum, and the overhead comes on top.
 
     Raises:
         FieldError: If it needs more than an amount can be.
@@ -236,7 +236,7 @@ ASK_ATTRIBUTES: Final = (
 
 
 def ask_attributes(values: Values) -> dict[str, Any]:
-    """Return the attributes of an ask that the ``spec`` of a Pod says."""
+    """Return the attributes of an ask from the ``spec`` of its Pod."""
     return {name: values[name] for name in ASK_ATTRIBUTES if name in values}
 
 
@@ -265,7 +265,7 @@ def first_mark(marks: Iterable[ParsedAnnotations], keys: Iterable[str]) -> str:
 
 # OBJECT-16
 def membership_of(values: Values) -> Membership:
-    """Return the gang of a Pod, and what its labels and annotations say of it.
+    """Return the gang of a Pod, and the fields that its labels and annotations set.
 
     Raises:
         FieldError: If they contradict each other, or one of them is invalid.
@@ -273,8 +273,8 @@ def membership_of(values: Values) -> Membership:
     labels, annotations = marks_of(values, "labels"), marks_of(values, "annotations")
     if not (labels.sayings or annotations.sayings):
         return _NO_GANG
-    said = gang_settings({LABELS: labels, ANNOTATIONS: annotations}, namespace_of(values))
-    return membership(said)
+    settings = gang_settings({LABELS: labels, ANNOTATIONS: annotations}, namespace_of(values))
+    return membership(settings)
 
 
 _NO_GANG: Final = Membership()

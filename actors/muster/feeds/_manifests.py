@@ -255,7 +255,7 @@ def _made(make: Callable[..., T], **instead: str) -> Callable[[Values], T]:
 
     Args:
         make: The class.
-        **instead: The names of values that stand for those that are missing.
+        **instead: The names of the values to use for missing ones.
     """
 
     def made(values: Values) -> T:
@@ -282,13 +282,13 @@ def _parts_of_group_name(gang: str) -> dict[str, object]:
 # OBJECT-9
 def _pod_group(values: Values) -> AddGang:
     marks = marks_of(values, "marks")
-    said = gang_settings({ANNOTATIONS: marks})
+    annotated = gang_settings({ANNOTATIONS: marks})
     own = {name: values[name] for name in ("min_member", "wait_us") if name in values}
     # OBJECT-28
     if (user := user_info(marks).user) is not None:
         own["user"] = user
     least = AnnotationSource("spec.minMember", cast("int", values["min_member"]))
-    whole = GangSettings({**said.values, **own}, {**said.places, "min_member": least})
+    whole = GangSettings({**annotated.values, **own}, {**annotated.places, "min_member": least})
     return AddGang(_group_name(values), whole.fields)
 
 

@@ -152,7 +152,7 @@ class _Relocation:
         if Path(name).is_absolute():
             return name
         try:
-            # Without links, so that `..` means the same to whoever opens the file.
+            # Without links, so that `..` means the same when the file is opened.
             found = (self.before / name).parent.resolve() / Path(name).name
         except ValueError:  # a null byte: the event is refused
             return name
@@ -201,7 +201,7 @@ def write_event(event: Event) -> EventFields:
 
 
 def write_and_read(event: Event) -> tuple[EventFields, Event]:
-    """Return an event as written in a feed, and what a reader makes of that.
+    """Return an event as written in a feed, and as read from there.
 
     The two mean the same; see :func:`normalized`.
 

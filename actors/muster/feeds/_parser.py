@@ -4,8 +4,8 @@ The first ``at`` that is a date sets the date from which all instants count.
 
 Files that are no feeds are refused with one line that says what the file is, and what to do with
 it. A feed may have bad events, so no event is looked at more closely for this: a file is a feed
-if an event, a map with ``op``, stands before :data:`MOST_BEFORE` others. What comes before it is
-held back until then, so that nobody acts on a file of another kind.
+if at most :data:`MOST_BEFORE` other values precede its first event, a map with ``op``. These are
+held back until then, so that no caller acts on a file of another kind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from muster_core.config.tree import is_null
 from muster_core.decisions import MICROSECONDS
 
 MOST_BEFORE: Final = 1000
-"""How many values that are no events may stand before the first event of a feed."""
+"""The most values that are no events before the first event of a feed."""
 
 EXAMPLE: Final = "`- {op: add_node, node: n1, capacity: {vcore: 4}}`"
 
@@ -106,9 +106,9 @@ def only_events(
     """Read what is open already; see :func:`read_events`."""
     head = feed.head
     has_op = _HAS_OP.search(head) is not None
-    told = None if has_op else _describe_head(head)
-    if told is not None:
-        raise _error(feed.name, told)
+    problem = None if has_op else _describe_head(head)
+    if problem is not None:
+        raise _error(feed.name, problem)
     raws = read_input(feed, encoding)
     before: list[RawEvent] = []
     broken: FeedError | None = None
@@ -117,19 +117,19 @@ def only_events(
             before.append(raw)
             if _is_event(raw.value) or (logs and is_decision_map(raw.value)):
                 break
-            told = _describe_value(raw.value)
-            if told is not None or len(before) > MOST_BEFORE:
-                told = told or _NOTHING
+            problem = _describe_value(raw.value)
+            if problem is not None or len(before) > MOST_BEFORE:
+                problem = problem or _NOTHING
                 break
         else:
             if before and not has_op:  # With `op` it has events that are broken.
-                told = _describe_unknown(head, before)
+                problem = _describe_unknown(head, before)
     except FeedError as error:
         broken = error
         if not has_op and not error.problem.startswith("cannot be read"):
-            told = _describe_unknown(head, before)
-    if told is not None:
-        raise _error(feed.name, told) from broken
+            problem = _describe_unknown(head, before)
+    if problem is not None:
+        raise _error(feed.name, problem) from broken
     yield from before
     if broken is not None:
         raise broken
@@ -155,8 +155,8 @@ def word_of(name: str) -> str:
     return "-" if name == "standard input" else shlex.quote(name)
 
 
-def _error(name: str, told: str) -> FeedError:
-    return FeedError(name, told.replace("{file}", word_of(name)))
+def _error(name: str, problem: str) -> FeedError:
+    return FeedError(name, problem.replace("{file}", word_of(name)))
 
 
 def _is_event(value: Raw) -> bool:
@@ -164,7 +164,7 @@ def _is_event(value: Raw) -> bool:
 
 
 def _describe_value(value: Raw) -> str | None:
-    """Return what a file is that has a value which is no event, or None if it may be a feed."""
+    """Return the message about a file with a value that is no event; None if it may be a feed."""
     if not isinstance(value, dict):
         return None
     if "partitions" in value:
@@ -179,7 +179,7 @@ def _describe_value(value: Raw) -> str | None:
 
 
 def _describe_head(head: bytes) -> str | None:
-    """Return what a file is whose first bytes leave no doubt, and have no event; or None."""
+    """Return the message about a file whose first bytes show that it is no feed; or None."""
     if not head.strip() and len(head) < HEAD_BYTES:
         return _EMPTY
     if head.startswith(b"SQLite format 3\x00"):
@@ -199,14 +199,14 @@ def _describe_head(head: bytes) -> str | None:
 
 
 def _lines(head: bytes) -> list[str]:
-    """Return the whole lines of a head, without comments and what begins a document of YAML."""
+    """Return the whole lines of a head, without comments and marks of YAML documents."""
     text = head.decode("utf-8-sig", errors="replace")
     lines = text.splitlines()
     return [line for line in lines if line.strip() and not line.startswith(("#", "---", "%"))]
 
 
 def _describe_table(lines: list[str]) -> str | None:
-    """Return what a file with a row of titles is, or None."""
+    """Return the message about a table with a row of titles, or None."""
     first, second = lines[0], lines[1] if len(lines) > 1 else ""
     if ":" not in first and _JOB_ID.fullmatch(first):
         return _SACCT
@@ -219,7 +219,7 @@ def _describe_table(lines: list[str]) -> str | None:
 
 
 def _describe_unknown(head: bytes, values: list[RawEvent]) -> str:
-    """Return what a file is in which nothing is an event."""
+    """Return the message about a file without any event."""
     if head[:2] not in {b"\xff\xfe", b"\xfe\xff"}:
         if _CONTROL.search(head):
             return _BINARY
@@ -237,7 +237,7 @@ _PARSE: Final = AT.kind.parse
 @final
 @attrs.define
 class FeedOrigin:
-    """The date of the start of a feed, as far as it is read: it is in its first ``at`` that is a date.
+    """The date of the start of a feed, known after the first ``at`` that is a date.
 
     Attributes:
         us: The date, in microseconds since 1970 in UTC; None as long as no date was read.
@@ -344,7 +344,7 @@ def read_feed(
             of a state directory.
         encoding: Its encoding; None to detect it from its name and its first bytes.
         origin: Gets the date of its start when the first ``at`` that is a date is read; of a state
-            directory, :func:`origin_of` returns it. None if nobody wants to know.
+            directory, :func:`origin_of` returns it. None if it is not needed.
         only_feeds: Whether a file of another kind is an error, which says what it is. If not, each
             value in it is an event that is refused.
 
@@ -424,7 +424,7 @@ def _op(value: dict[str, Raw], problems: list[FieldError]) -> Op | None:
 
 # FEED-15
 def _refused(problems: list[FieldError]) -> Refused:
-    told_problems = [str(problem) for problem in problems[:_MOST_PROBLEMS]]
+    messages = [str(problem) for problem in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:
-        told_problems.append(f"and {len(problems) - _MOST_PROBLEMS} more problems")
-    return Refused("; ".join(told_problems))
+        messages.append(f"and {len(problems) - _MOST_PROBLEMS} more problems")
+    return Refused("; ".join(messages))

@@ -52,7 +52,7 @@ _TEXTS: Final = frozenset({"annotations", "labels", "matchLabels", "nodeSelector
 
 
 def as_kubernetes(value: Raw, name: str = "") -> Raw:
-    """Return a value that no shape describes; plain scalars mean what they mean in YAML 1.2.
+    """Return a value that no shape describes, with the plain scalars of YAML 1.2 as that reads them.
 
     Args:
         value: The value as written.

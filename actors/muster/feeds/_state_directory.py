@@ -48,7 +48,7 @@ def store_errors_as_feed_errors() -> Generator[None]:
 # COMMAND-12
 @final
 class KeptFeed:
-    """What is kept in a state directory, as a feed, as a context manager.
+    """The content of a state directory as a feed; a context manager.
 
     It begins with the first batch. If the first batches were removed, it begins after the first
     checkpoint that is whole, and ``facts`` is the state there. It ends with the last batch that
@@ -208,8 +208,8 @@ class KeptFeed:
     def items(self) -> Iterator[FeedItem]:
         """Read what was let in, item by item, with a ``settle`` at the end of each batch.
 
-        The index of an event is its number in the input since the first batch, as it stands in the
-        kept decisions. A ``settle`` has the index of the event before it.
+        The index of an event is its number in the input since the first batch, as in the kept
+        decisions. A ``settle`` has the index of the event before it.
 
         Raises:
             FeedError: As for :meth:`batches`.

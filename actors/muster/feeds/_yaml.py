@@ -116,13 +116,13 @@ def read_yaml(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
 def read_objects(stream: BinaryIO, name: str, above: int = 0) -> Iterator[tuple[RawEvent, str]]:
     """Read Kubernetes objects one by one: each document, or each item of a List, with its kind.
 
-    The kind is what is known of it outside the object: the kind of a List that names that of
-    its items before them, such as ``PodList``, or an empty text.
+    The kind is the one of the List around the object, such as ``PodList``, if that precedes the
+    items and names theirs, or an empty text.
 
     Args:
         stream: The stream.
         name: Its name for messages.
-        above: How many lines of its file stand above it.
+        above: How many lines of its file are above it.
 
     Raises:
         FeedError: If the stream is not YAML, or not text.

@@ -1,9 +1,8 @@
 """Charts over time: areas on top of one another, step lines and bars as SVG, with axes and legends.
 
 A drawing is :data:`WIDE` units wide, whatever its size on the screen. The browser stretches the
-drawing, but not its lines and labels. So it fits a phone without a script. What is drawn, its
-legend, the same as a table, and the data for a script that draws it anew come from one place: so
-they agree.
+drawing, but not its lines and labels. So it fits a phone without a script. The drawing, its legend,
+its table, and the data for a script that draws it anew come from one place: so they agree.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Levels(Protocol):
 @final
 @attrs.frozen
 class Frame:
-    """The time that a drawing shows.
+    """The span of time of a drawing.
 
     Attributes:
         begin_us: Its first instant, in microseconds since the start of the feed; or since 1970
@@ -237,10 +236,10 @@ class ChartData:
 
     charts: list[Json] = attrs.field(factory=list[Json])
 
-    def add(self, unit: str, told: Sequence[PointerRow]) -> int:
+    def add(self, unit: str, tooltips: Sequence[PointerRow]) -> int:
         """Add a chart; return its number."""
         rows: list[Json] = [
-            {"n": row.name, "c": row.style, "v": _encoded_runs(row.values)} for row in told
+            {"n": row.name, "c": row.style, "v": _encoded_runs(row.values)} for row in tooltips
         ]
         self.charts.append({"u": unit, "r": rows})
         return len(self.charts) - 1
@@ -403,10 +402,10 @@ class PlotRow:
     """A value over time.
 
     Attributes:
-        name: What it is.
+        name: Its name.
         style: The CSS class of its colour.
         values: The value in each bucket, in base units; None if it is not known.
-        key: How the legend calls it, if not by its name.
+        key: Its name in the legend, if that differs.
     """
 
     name: str
@@ -424,10 +423,10 @@ class Plot:
     Attributes:
         frame: The time that it shows.
         label: Its description for screen readers.
-        areas: What is drawn as areas, from the bottom to the top.
-        lines: What is drawn as lines, above the areas.
+        areas: The rows to draw as areas, from the bottom to the top.
+        lines: The rows to draw as lines, above the areas.
         highest: The highest value; None to find it.
-        total: All areas together, if that is told.
+        total: The sum of all areas, if tooltips show it.
         unit: The unit in which values are shown.
     """
 
@@ -480,14 +479,14 @@ class Plot:
         scaled = [PointerRow(row.name, row.style, self._scaled(row.values)) for row in self.areas]
         if self.total is not None:
             scaled.append(PointerRow("together", "", self._scaled(self.total)))
-        told = [PointerRow(row.name, row.style, self._scaled(row.values)) for row in self.lines]
+        lines = [PointerRow(row.name, row.style, self._scaled(row.values)) for row in self.lines]
         return Chart(
             frame=frame,
             label=self.label,
             strokes=strokes,
             high=high / self.unit.scale,
             unit=self.unit.name,
-            tooltips=[*told, *reversed(scaled)],
+            tooltips=[*lines, *reversed(scaled)],
         )
 
     def _scaled(self, values: Sequence[float | None]) -> list[float | None]:
@@ -525,8 +524,8 @@ class Plot:
         for bucket in reversed(range(frame.buckets - 1, -1, -step)):
             values = [row.values[bucket] for row in rows]
             if any(value is not None for value in values):
-                told = [NOTHING if value is None else self.unit.text(value) for value in values]
-                found.append((self._instant(bucket), told))
+                cells = [NOTHING if value is None else self.unit.text(value) for value in values]
+                found.append((self._instant(bucket), cells))
         return [row.name for row in rows], found
 
     def _instant(self, bucket: int) -> str:

@@ -130,8 +130,8 @@ def amount_text(kind: str, amount: int) -> str:
 def part_text(kind: str, part: int, whole: int) -> str:
     """Return an amount and what it is a part of: ``99 of 175 cores``, ``160 GiB of 1.5 TiB``."""
     unit, of_whole = Unit.of(kind, part), Unit.of(kind, whole)
-    told = number(part / unit.scale) if unit == of_whole else unit.text(part)
-    return f"{told} of {of_whole.text(whole)}"
+    part_words = number(part / unit.scale) if unit == of_whole else unit.text(part)
+    return f"{part_words} of {of_whole.text(whole)}"
 
 
 def counted(count: int, what: str, many: str = "") -> str:
@@ -155,7 +155,7 @@ def measured(value: float) -> str:
 
 # COMMAND-24
 def seconds_text(span_s: float) -> str:
-    """Return a time in seconds, and as people say it from an hour on.
+    """Return a time in seconds, from an hour on also in larger units.
 
     Such as ``28.3 s``, ``12,960 s (3.6 h)``, ``1,067,752 s (12 d 9 h)``.
     """
@@ -338,8 +338,8 @@ def _range(first: float, last: float) -> Iterator[int]:
 
 
 INSTANTS: Final[Mapping[str, str]] = {"until_us": "until", "start_us": "start"}
-"""The facts that are instants, in microseconds since the origin, and what readers call them: until when
-an ask backs off, and when the reservation starts that one would delay, or that is for its group. No reason has two of them."""
+"""The facts that are instants, in microseconds since the origin: until when an ask backs off, and when
+the reservation starts that an ask would delay, or that is for its group. No reason has two of them."""
 
 
 def instant_of(facts: Mapping[str, Fact]) -> int | None:
@@ -413,7 +413,7 @@ def milli_held(kind: str, resources: Mapping[str, int]) -> int:
 
 
 def held_words(devices: Mapping[str, Sequence[int]], resources: Mapping[str, int]) -> str:
-    """Return which devices an ask holds: ``gpu 0, 2; nic 1``, or ``250 milli of gpu 3``.
+    """Return the devices of an ask as text: ``gpu 0, 2; nic 1``, or ``250 milli of gpu 3``.
 
     Args:
         devices: The numbers of the devices that it holds, by type.
@@ -444,7 +444,7 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def free_words(kind: str, free: Sequence[int]) -> str:
-    """Return what is free: ``2 of 4 gpu wholly free``, and ``0.55 in parts`` if shares are free.
+    """Return the free devices as text: ``2 of 4 gpu wholly free``, and ``0.55 in parts`` of shares.
 
     Args:
         kind: The type of the devices.
@@ -460,7 +460,7 @@ def free_sums(free: Sequence[int]) -> tuple[int, int]:
 
 
 def sum_words(kind: str, count: int, whole: int, parts: int) -> str:
-    """Return what is free of the devices of a type, in words.
+    """Return how many devices of a type are free, as text.
 
     Args:
         kind: The type.
@@ -475,7 +475,7 @@ def sum_words(kind: str, count: int, whole: int, parts: int) -> str:
 def holders_of(
     held: Iterable[tuple[Holder, Mapping[str, Sequence[int]], Mapping[str, int]]],
 ) -> dict[tuple[str, int], list[tuple[Holder, int]]]:
-    """Return for each device who holds it, each with the milli that it holds.
+    """Return the holders of each device, each with the milli that it holds.
 
     Args:
         held: The holders in order, each with its devices by type and what it asks for.

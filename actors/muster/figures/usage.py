@@ -1,4 +1,4 @@
-"""What users have used: amounts times the time for which they were held, in all and since when.
+"""The usage of users: amounts times the time for which they were held, in all and since an instant.
 
 The list of users, the page, the metrics and the report take their figures from here.
 """
@@ -30,7 +30,7 @@ HOUR_US: Final = 3_600 * MICROSECONDS
 DAY_US: Final = 24 * HOUR_US
 
 KEPT_HOURS_US: Final = 48 * HOUR_US
-"""For how long it is known hour by hour what was used; before that, day by day."""
+"""For how long usage is known hour by hour; before that, day by day."""
 
 KEPT_DAYS_US: Final = 92 * DAY_US
 """For how long it is known day by day."""
@@ -46,7 +46,7 @@ Areas = Mapping[str, int]
 
 @final
 class UsageTotals(NamedTuple):
-    """What was used until an instant, or in a span.
+    """The usage until an instant, or in a span.
 
     Attributes:
         areas: The amounts times the time for which they were held.
@@ -57,7 +57,7 @@ class UsageTotals(NamedTuple):
     ended: Mapping[str, int]
 
     def without(self, before: UsageTotals) -> UsageTotals:
-        """Return what was used after ``before``."""
+        """Return the usage after ``before``."""
         return UsageTotals(_less(self.areas, before.areas), _less(self.ended, before.ended))
 
 
@@ -70,7 +70,7 @@ def _less(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
 
 
 def total(those: Iterable[UsageTotals]) -> UsageTotals:
-    """Return what several have used together."""
+    """Return the sum of several usages."""
     areas: dict[str, int] = {}
     ended: dict[str, int] = {}
     for one in those:
@@ -84,16 +84,16 @@ def total(those: Iterable[UsageTotals]) -> UsageTotals:
 @final
 @attrs.define(eq=False)
 class UsageAccount:
-    """What one user holds, and has used.
+    """The resources that one user holds, and the usage so far.
 
-    What was used is a line for each type: ``base + held * t``. So whoever takes or gives back changes
-    two numbers, and nothing has to be done as time passes.
+    The usage of each type is a line: ``base + held * t``. So an allocation or release changes two
+    numbers, and nothing has to be done as time passes.
 
     Attributes:
-        held: What is held now, by resource type in base units; no zeros.
+        held: The amounts that are held now, by resource type in base units; no zeros.
         base: The line at the origin of time, by resource type.
         ended: How many asks have ended, by outcome.
-        marks: What had been used at the end of an hour or a day, oldest first.
+        marks: The usage at the end of an hour or a day, oldest first.
         apps: How many applications it has that have not completed.
     """
 
@@ -130,12 +130,12 @@ class UsageAccount:
         return {kind: base + held.get(kind, 0) * at_us for kind, base in self.base.items()}
 
     def used(self, at_us: int) -> UsageTotals:
-        """Return what was used until an instant that is not before the last change."""
+        """Return the usage until an instant that is not before the last change."""
         areas = {kind: area for kind, area in self.areas(at_us).items() if area}
         return UsageTotals(areas, dict(self.ended))
 
     def mark(self, at_us: int) -> None:
-        """Keep what was used until the end of an hour; forget what is too old to be asked for."""
+        """Keep the usage until the end of an hour; forget what is too old to be asked for."""
         used = self.used(at_us)
         if (self.marks[-1][1] if self.marks else NOTHING) != used:
             self.marks.append((at_us, used))
@@ -157,7 +157,7 @@ class UsageAccount:
         self.marks = [*last.values()]
 
     def used_since(self, since_us: int, at_us: int, changed_us: int) -> UsageTotals:
-        """Return what was used after an instant of :func:`begin_of`, until another.
+        """Return the usage after an instant of :func:`begin_of`, until another.
 
         Args:
             since_us: The first instant, in microseconds since the origin.
@@ -172,7 +172,7 @@ class UsageAccount:
 
 
 def begin_of(since_us: int, now_us: int, known_us: int) -> int:
-    """Return the instant from which on use is known, at or before another where that is possible.
+    """Return the instant from which on usage is known, at or before another where that is possible.
 
     Args:
         since_us: From when on it is asked for, in microseconds since the origin.
@@ -196,7 +196,7 @@ def in_seconds(areas: Areas) -> dict[str, int]:
 
 
 def in_hours(areas: Mapping[str, int], per_second: int = 1) -> dict[str, float]:
-    """Return areas as people count them: hours of cores, of GiB of memory, and of devices.
+    """Return areas in units for people: hours of cores, of GiB of memory, and of devices.
 
     Args:
         areas: The areas, by resource type.
@@ -210,7 +210,7 @@ def in_hours(areas: Mapping[str, int], per_second: int = 1) -> dict[str, float]:
 
 
 def hours_text(areas: Mapping[str, int], per_second: int = 1) -> str:
-    """Return areas in words: ``12.5 vcore h, 40 GiB h``."""
+    """Return areas as text: ``12.5 vcore h, 40 GiB h``."""
     return ", ".join(
         f"{_number(hours)} {'GiB' if kind == MEMORY else kind} h"
         for kind, hours in in_hours(areas, per_second).items()
@@ -229,14 +229,14 @@ def _unit(kind: str) -> int:
 
 
 def _number(hours: float) -> str:
-    """Return hours with three digits, as far as that tells anybody anything."""
+    """Return hours with three significant digits."""
     if hours < _LEAST_HOURS:
         return f"<{_LEAST_HOURS}"
     return f"{hours:,.3g}" if hours < _MANY_HOURS else f"{hours:,.0f}"
 
 
 def share_of(areas: Areas, capacity: Mapping[str, int], span_us: int) -> float:
-    """Return the largest part, over the types, of what the capacity would have given in a span."""
+    """Return the largest share, over the types, of the capacity in a span."""
     if span_us <= 0:
         return 0.0
     parts = (

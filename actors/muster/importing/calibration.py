@@ -332,8 +332,8 @@ class Calibration:
             explanation = await scheduler.why_pending(*job.key)
             if explanation is not None:
                 reason = explanation.dominant
-                said = dated(str(reason), instant_of(reason.facts), self._date)
-                job.hold = (at_us, said)
+                reason_text = dated(str(reason), instant_of(reason.facts), self._date)
+                job.hold = (at_us, reason_text)
 
     async def look_at_end(self, scheduler: ExplainingScheduler, at_us: int, /) -> None:
         """Do nothing: who has not started is counted."""

@@ -213,8 +213,8 @@ class _Reader:
         fields = self._fields(values)
         queue = self._queues.of(fields)
         if queue is None:
-            said = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
-            self._account.leave_out(_JOB, "no queue for it: see --mapping", place, said)
+            values_text = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
+            self._account.leave_out(_JOB, "no queue for it: see --mapping", place, values_text)
             return
         self._account.taken[_JOB] += 1
         if values[16] > 0:

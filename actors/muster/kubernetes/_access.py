@@ -33,19 +33,19 @@ Entry = Mapping[str, object]
 
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PLUGIN_S: Final = 60.0
-"""How long a credential plugin may take, in seconds: it may wait for somebody who logs in."""
+"""How long a credential plugin may take, in seconds: it may wait for a user to log in."""
 _EARLY_S: Final = 30.0
-"""So many seconds before it expires a credential is renewed."""
+"""How long before its expiry a credential is renewed, in seconds."""
 _EXEC_VERSIONS: Final = tuple(f"client.authentication.k8s.io/{one}" for one in ("v1", "v1beta1"))
 
 
 @final
 class AccessError(MusterError):
-    """A credential cannot be had; the message says of whom, and what is wrong."""
+    """A credential cannot be obtained; the message names its source and the problem."""
 
 
 class Credentials(Protocol):
-    """What proves to an API server who asks it."""
+    """The credentials for the requests to an API server."""
 
     async def header(self, *, refused: bool = False) -> str | None:
         """Return the value of the header ``Authorization``, or None for no such header.
@@ -66,9 +66,9 @@ class Access:
 
     Attributes:
         server: Its URL.
-        namespace: The namespace for what does not name one.
-        credentials: What proves who asks.
-        tls: What certificates are trusted, and the client's own; None for ``http``.
+        namespace: The default namespace.
+        credentials: The credentials of its client.
+        tls: The trusted certificates, and the client's own; None for ``http``.
         proxy: The URL of a proxy, or None for what the environment says.
         server_name: The name that the server's certificate has, if it is not the URL's.
     """
@@ -129,9 +129,9 @@ class PluginCredentials:
 
     Attributes:
         command: The program and its arguments.
-        version: The version of what it is told and prints.
+        version: The version of its input and output.
         environment: What its environment has besides that of this process.
-        cluster: What it is told about the cluster, or None for nothing.
+        cluster: The description of the cluster in its input, or None.
         hint: What to do if the program is not there.
         tls: Takes the client certificate that it may print.
     """
@@ -148,7 +148,7 @@ class PluginCredentials:
     _is_known: bool = False
 
     async def header(self, *, refused: bool = False) -> str | None:
-        """Return the header for the credential, from a run of the program if it is none by now.
+        """Return the header for the credential; run the program if there is no valid one.
 
         Raises:
             AccessError: If the program cannot be run, fails, or prints no credential.
@@ -183,8 +183,8 @@ class PluginCredentials:
         except trio.TooSlowError:
             raise self._error(f"has printed nothing for {_PLUGIN_S:.0f} s") from None
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()[-400:]
-            raise self._error(f"has ended with {done.returncode}: {said}")
+            output = done.stderr.decode(errors="replace").strip()[-400:]
+            raise self._error(f"has ended with {done.returncode}: {output}")
         try:
             return cast("Mapping[str, Any]", json.loads(done.stdout)["status"])
         except (ValueError, TypeError, LookupError):
@@ -243,7 +243,7 @@ def in_cluster(environment: Mapping[str, str] = os.environ, account: Path = _ACC
 
 
 def kubeconfig_files(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    """Return the kubeconfig files that there are, where no option names one."""
+    """Return the default kubeconfig files that exist."""
     listed = environment.get("KUBECONFIG")
     if listed:
         return [Path(one) for one in listed.split(os.pathsep) if one and Path(one).exists()]
@@ -339,7 +339,7 @@ class _Part:
         return Path(self.file.reader.file).parent / name if name else None
 
     def content(self, key: str) -> bytes | None:
-        """Return what stands in ``key-data``, or in the file that ``key`` names."""
+        """Return the value of ``key-data``, or the content of the file that ``key`` names."""
         if data := self.text(f"{key}-data"):
             try:
                 return base64.b64decode(data, validate=True)
@@ -457,10 +457,10 @@ class _Kubeconfig:
             reader.table(one, f"{path}.env", ("name", "value"))
             for one in _listed(reader, part.entry.get("env"), f"{path}.env")
         ]
-        told = None
+        cluster_info = None
         if part.is_on("provideClusterInfo"):
             keys = ("server", "tls-server-name", "certificate-authority-data", "proxy-url")
-            told = {one: text for one in keys if (text := cluster.text(one))}
+            cluster_info = {one: text for one in keys if (text := cluster.text(one))}
         args = part.entry.get("args")
         return PluginCredentials(
             (
@@ -469,7 +469,7 @@ class _Kubeconfig:
             ),
             version,
             {str(one.get("name")): str(one.get("value")) for one in pairs},
-            told,
+            cluster_info,
             part.text("installHint"),
             tls,
         )

@@ -2,7 +2,7 @@
 
 One :class:`Api` is one pool of connections. It never repeats a request by itself, as only who made it
 knows whether it may be carried out twice; an answer that did not come is :class:`SilenceError`, and
-then nobody knows whether it was carried out.
+then it is unknown whether it was carried out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Object = Mapping[str, Any]
 """An object of Kubernetes, as JSON has it."""
 
 PAGE: Final = 500
-"""How many objects a page of a list has at most."""
+"""The most objects in a page of a list."""
 
 ANSWER_S: Final = 30.0
 """How long an answer may take, in seconds."""
@@ -49,8 +49,8 @@ class ApiError(MusterError):
 
     Attributes:
         status: The status of its answer, such as 404.
-        reason: The reason in one word, such as ``NotFound``; empty if it has said none.
-        retry_after: After how many seconds it wants to be asked again; None if it has not said so.
+        reason: The reason in one word, such as ``NotFound``; empty without one.
+        retry_after: The delay before a retry that it asks for, in seconds; None for none.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None) -> None:
@@ -66,11 +66,11 @@ class SilenceError(MusterError):
 
 
 def rest_s(failures: int, error: Exception) -> float:
-    """Return how long to rest before the next attempt, in seconds.
+    """Return the delay before the next attempt, in seconds.
 
     Args:
         failures: How many attempts have failed in a row before the last one.
-        error: What was wrong with the last one; the server may have asked for a rest.
+        error: The error of the last one; the server may have asked for a delay.
     """
     # The power has a bound, as it soon is more than a float can be.
     longest = min(_MOST_REST_S, _LEAST_REST_S * 2 ** min(failures, 10))
@@ -111,7 +111,7 @@ class Resource:
 @final
 @attrs.frozen
 class Listing:
-    """The objects that there were at some moment.
+    """All objects of a kind as of one moment.
 
     Attributes:
         objects: The objects.
@@ -311,7 +311,7 @@ class Api:
 class _Body(httpx.AsyncByteStream):
     """The body of a request, in one piece.
 
-    httpx's own is an asynchronous generator, which nobody closes if the request is cancelled, or
+    httpx's own is an asynchronous generator, which is not closed if the request is cancelled, or
     the connection breaks, while the body is written; trio demands that they are closed.
     """
 
@@ -334,7 +334,7 @@ class _Body(httpx.AsyncByteStream):
 class _Trace:
     """Closes the connection of a request that is cancelled during the handshake of TLS.
 
-    httpx tells it the steps of a request; it leaves such a connection to the garbage collector.
+    httpx calls it at each step of a request; it leaves such a connection to the garbage collector.
     """
 
     def __init__(self) -> None:
@@ -358,7 +358,7 @@ def _silences() -> Generator[None]:
 
 
 def _why(error: BaseException) -> str:
-    """Return what an error says, or else what has caused it: httpx often says nothing itself."""
+    """Return the message of an error, or of its cause: those of httpx are often empty."""
     cause: BaseException | None = error
     while cause is not None and not str(cause):
         cause = cause.__cause__ or cause.__context__
@@ -405,8 +405,8 @@ def _object(content: bytes) -> Object:
 
 def _refusal(response: httpx.Response, content: bytes) -> ApiError:
     try:
-        said = cast("Mapping[str, Any]", json.loads(content))
-        reason, message = str(said.get("reason") or ""), str(said.get("message") or "")
+        status = cast("Mapping[str, Any]", json.loads(content))
+        reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     except (ValueError, AttributeError):
         reason, message = "", content[:200].decode(errors="replace")
     after = response.headers.get("Retry-After", "")

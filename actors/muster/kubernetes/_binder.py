@@ -1,8 +1,8 @@
-"""Bindings and evictions: what is done in the cluster for each allocation.
+"""Bindings and evictions: how the cluster carries out each allocation.
 
 A binding is sent at most once at a time, and only while the cache says that the same pod is there and
-wants it. Its answer can be lost, and the API server does not compare the uid in it; so what counts in
-the end is the pod as the watch, or a look at it, shows it.
+wants it. Its answer can be lost, and the API server does not compare its uid. So the state of the pod
+in the watch, or in a request for it, decides in the end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log: Final = logging.getLogger(__name__)
 
 @final
 class _MovedError(Exception):
-    """Another one has bound the pod elsewhere."""
+    """Another scheduler has bound the pod to another node."""
 
     def __init__(self, node: str) -> None:
         super().__init__(f"moved: another scheduler has bound it to {node}")
@@ -54,9 +54,9 @@ class KubernetesBinder:
 
     Args:
         api: The API server.
-        cache: What is known of the cluster.
+        cache: The known pods and nodes.
         options: How pods are bound.
-        reports: What is told of it.
+        reports: Writes events and conditions about it.
         ready: Set when the scheduler has all that the cluster has.
         nursery: Where evictions go on after their allocations have ended.
     """
@@ -89,7 +89,7 @@ class KubernetesBinder:
             WorkFailedError: If the pod has failed.
         """
         identity = PodIdentity.of(allocation.work)
-        if identity is None:  # Somebody else does its work, and says when it ends.
+        if identity is None:  # No pod: another program does its work, and reports its end.
             started()
             await trio.sleep_forever()
         try:
@@ -97,7 +97,7 @@ class KubernetesBinder:
         except trio.Cancelled:
             # What an earlier program has decided can be taken back before the cluster is known.
             if (known := self._cache.pods.get(identity.uid)) is not None:
-                self._let_go(known, allocation)
+                self._handle_ending(known, allocation)
             raise
         entry = self._cache.pods.get(identity.uid)
         if entry is None:
@@ -120,17 +120,17 @@ class KubernetesBinder:
             self._leave(entry)
             raise
         except Exception:
-            # Whatever it was, the ask is pending again.
+            # Whatever the error, the ask is pending again.
             self._leave(entry, Held.PENDING)
             raise
         except BaseException:  # It is cancelled: in a group, while a connection is made.
-            self._let_go(entry, allocation)
+            self._handle_ending(entry, allocation)
             raise
 
     resume = run
 
     def _leave(self, entry: PodEntry, held: Held = Held.NOTHING) -> None:
-        """Take note that an allocation has ended."""
+        """Record that an allocation has ended."""
         self._cache.set_held(entry, held)
         if entry.pod.node is None and entry.sent_to is None:
             self._cache.put(entry, None)
@@ -139,40 +139,40 @@ class KubernetesBinder:
         self._cache.mark_pod(entry.pod.identity.uid)
 
     # POD-28
-    def _let_go(self, entry: PodEntry, allocation: Allocation) -> None:
-        """End what an allocation was for, which has ended from outside."""
+    def _handle_ending(self, entry: PodEntry, allocation: Allocation) -> None:
+        """Evict, or let in again, the pod of an allocation that the scheduler has ended."""
         why = allocation.ending
         if why in ("closing", None):
             return
         if entry.sent_to is not None:
-            self._nursery.start_soon(self._find_out, entry)
+            self._nursery.start_soon(self._resolve_binding, entry)
         if why in (Reason.BIND_FAILED, Reason.GANG_ROLLBACK):
             self._leave(entry, Held.PENDING)
             return
         is_there = entry.pod.node is not None or entry.sent_to is not None
         if why is Reason.NODE_LOST or entry.is_lost:
-            # What was only decided is let in again; what runs there, if the node comes back.
+            # A pod that is not bound is let in again; one that is, when the node comes back.
             self._leave(entry)
         elif is_there or why not in _EVICTIONS:
             entry.is_evicted = True
             self._leave(entry)
             if entry.pod.is_deleted:
                 return
-            said = "" if allocation.message is None else f" {allocation.message}"
-            self._nursery.start_soon(self._evict, entry, f"{why}{said}")
+            message = "" if allocation.message is None else f" {allocation.message}"
+            self._nursery.start_soon(self._evict, entry, f"{why}{message}")
         else:
             self._leave(entry)
 
     # POD-21
-    async def _find_out(self, entry: PodEntry) -> None:
-        """Look until it is known whether a binding was carried out that was cut short.
+    async def _resolve_binding(self, entry: PodEntry) -> None:
+        """Ask for a pod until it is known whether an interrupted binding was carried out.
 
         Otherwise a pod that is not bound would keep its room there, until it is bound elsewhere.
         """
-        rests = _rests()
+        rests = _retry_delays()
         while entry.sent_to is not None and entry.held is not Held.BOUND and not entry.is_over:
-            with suppress(_MovedError):  # The watch says it, too.
-                await self._look(entry, entry.sent_to)
+            with suppress(_MovedError):  # The watch reports it, too.
+                await self._check_pod(entry, entry.sent_to)
             with trio.move_on_after(next(rests)):
                 await entry.changed.park()
 
@@ -186,11 +186,11 @@ class KubernetesBinder:
             Whether a binding was sent.
 
         Raises:
-            _MovedError: If another one has bound it elsewhere.
+            _MovedError: If another scheduler has bound it elsewhere.
             NotStartedError: If it is not bound in time.
         """
         began = trio.current_time()
-        rests = _rests()
+        rests = _retry_delays()
         is_sent = False
         while not (entry.is_lost or _is_bound(entry, node)):
             refusal = await self._attempt(entry, node, began)
@@ -210,7 +210,7 @@ class KubernetesBinder:
         async with self._at_once:
             if entry.is_lost or _is_bound(entry, node):
                 return None
-            if lacks := self._lacks(entry, node):
+            if lacks := self._lacking(entry, node):
                 return _Refusal(f"{lacks} is not free on {node}")
             self._cache.put(entry, node)
             entry.sent_to = node
@@ -225,20 +225,20 @@ class KubernetesBinder:
                 await self._api.create(PODS.path(pod.name, pod.namespace, "binding"), body)
             except ApiError as error:
                 if error.status in {_CONFLICT, _NOT_FOUND}:
-                    return await self._look(entry, node)
+                    return await self._check_pod(entry, node)
                 if error.status < 500 and error.status != _TOO_MANY:
-                    self._take_back(entry)
+                    self._note_not_bound(entry)
                 return _Refusal(str(error), error.retry_after or 0.0)
             except (SilenceError, AccessError) as error:
                 return _Refusal(str(error))
         self.bindings += 1
         return None
 
-    async def _look(self, entry: PodEntry, node: str) -> _Refusal | None:
-        """Look at a pod; return why it is not bound, or None if it is.
+    async def _check_pod(self, entry: PodEntry, node: str) -> _Refusal | None:
+        """Get a pod; return why it is not bound, or None if it is.
 
         Raises:
-            _MovedError: If another one has bound it elsewhere.
+            _MovedError: If another scheduler has bound it elsewhere.
         """
         pod, held = entry.pod.identity, entry.held
         try:
@@ -258,26 +258,26 @@ class KubernetesBinder:
         if there:
             raise _MovedError(str(there))
         if entry.held is held:  # Else another binding may be under way by now.
-            self._take_back(entry)
+            self._note_not_bound(entry)
         return _Refusal("the API server refuses to bind it now")
 
-    def _take_back(self, entry: PodEntry) -> None:
-        """Take note that a binding was surely not carried out."""
+    def _note_not_bound(self, entry: PodEntry) -> None:
+        """Record that a binding was certainly not carried out."""
         entry.sent_to = None
         if entry.pod.node is None:
             self._cache.put(entry, None)
-        self._cache.set_held(entry, entry.held)  # It may be said again why it waits.
+        self._cache.set_held(entry, entry.held)  # The reason why it waits may be reported again.
 
     async def _give_up(self, entry: PodEntry, node: str, refusal: _Refusal) -> None:
-        """Raise if a pod is surely not bound, when its time is over; return if it is.
+        """Raise an error if a pod is certainly not bound at its deadline; return if it is bound.
 
         Raises:
-            _MovedError: If another one has bound it elsewhere.
+            _MovedError: If another scheduler has bound it elsewhere.
             NotStartedError: If it is not bound.
         """
-        rests = _rests()
+        rests = _retry_delays()
         while entry.sent_to is not None and not entry.is_lost and not _is_bound(entry, node):
-            if await self._look(entry, node) is None:
+            if await self._check_pod(entry, node) is None:
                 return
             with trio.move_on_after(next(rests)):
                 await entry.changed.park()
@@ -285,41 +285,41 @@ class KubernetesBinder:
             raise NotStartedError(refusal.text)
 
     def _deadline(self, began: float, node: str) -> float:
-        """Return until when a binding may take, by trio's clock."""
+        """Return the deadline of a binding, by trio's clock."""
         own = self._options
         longest = self._cache.node_of(node).longest_s(own.eviction_timeout_s)
         after = longest + _AFTER_S if longest else 0.0
         return began + max(own.timeout_s, after)
 
-    def _lacks(self, entry: PodEntry, node: str) -> str:
+    def _lacking(self, entry: PodEntry, node: str) -> str:
         return self._cache.node_of(node).lacks(entry)
 
     # POD-22
     async def _wait_for_room(self, entry: PodEntry, node: str, began: float) -> None:
-        """Wait until those have gone who are still in the way.
+        """Wait until the pods have gone whose room a pod needs.
 
         Raises:
-            _MovedError: If another one has bound it elsewhere.
+            _MovedError: If another scheduler has bound it elsewhere.
             NotStartedError: If they have not gone in time.
         """
-        said = ""
+        reported = ""
         while not (entry.is_lost or _is_bound(entry, node)):
-            lacks = self._lacks(entry, node)
+            lacks = self._lacking(entry, node)
             if not lacks:
                 return
             place = self._cache.node_of(node)
             why = f"it runs on {node} when others have ended there: {lacks} is not free yet"
             why = "; ".join((why, *place.obstacles()))
-            if not said:
+            if not reported:
                 self._reports.nominated(entry.pod.identity, node)
-            if why != said:
-                said, seen = why, entry.pod.condition
+            if why != reported:
+                reported, seen = why, entry.pod.condition
                 written = None if seen is None else seen.written()
                 self._reports.pending(entry.pod.identity, written, "Unschedulable", why)
             left_s = self._deadline(began, node) - trio.current_time()
             if left_s <= 0:
                 if entry.sent_to is not None:
-                    return  # It has to be looked up whether that was carried out.
+                    return  # The binding may have been carried out.
                 msg = f"{lacks} is not free in time on {node}"
                 raise NotStartedError(msg)
             place.waiting.add(entry)
@@ -336,7 +336,7 @@ class KubernetesBinder:
         """Wait until a pod has ended, or is gone.
 
         Raises:
-            _MovedError: If another one has bound it elsewhere.
+            _MovedError: If another scheduler has bound it elsewhere.
             WorkFailedError: If it has failed.
         """
         while not entry.is_lost:
@@ -353,13 +353,13 @@ class KubernetesBinder:
 
     # POD-23
     async def _evict(self, entry: PodEntry, why: str) -> None:
-        """Take a pod from its node, however long that takes."""
+        """Evict a pod, however long that takes."""
         pod = entry.pod.identity
         self.evictions += 1
         message = f"it is taken from {entry.place or 'its node'}: {why}"
         self._reports.event(pod, "Preempted", message)
         await self._reports.disrupted(pod, message)
-        rests = _rests()
+        rests = _retry_delays()
         while not (entry.is_over or entry.pod.is_deleted):
             rest_s = next(rests)
             try:
@@ -406,10 +406,10 @@ _EVICTIONS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED, Reason.DEADLO
 @final
 @attrs.frozen
 class _Refusal:
-    """Why a binding was not carried out, or may not have been.
+    """The reason why a binding was not carried out, or may not have been.
 
     Attributes:
-        text: Why, in words.
+        text: The reason.
         retry_after: After how many seconds it may be sent again.
     """
 
@@ -433,7 +433,7 @@ def _metadata(one: Object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", one.get("metadata") or {})
 
 
-def _rests() -> Iterator[float]:
+def _retry_delays() -> Iterator[float]:
     rest_s = _LEAST_S
     while True:
         yield rest_s

@@ -1,7 +1,7 @@
-"""What is known of a cluster: its pods and nodes, and what of them the scheduler has.
+"""The known pods and nodes of a cluster, and what the scheduler has of them.
 
 All of it belongs to the tasks of one :class:`muster.kubernetes.Cluster`, which run in one thread and
-change it between two checkpoints; nobody else sees it.
+change it between two checkpoints; no other task sees it.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class PodEntry:
     """A pod.
 
     Attributes:
-        pod: What was seen last of it.
+        pod: Its last known state.
         is_gone: Whether the cluster has it no more.
         held: What the scheduler has of it.
         name: The names of its ask, while the scheduler has it.
-        asked: As what it was let in last; None if that is not known.
+        asked: The submission with which it was let in last; None if that is not known.
         has: What its ask needs: less than what it takes if it was resized after that.
         sent_to: The node in a binding that was sent, and may have been carried out.
         is_evicted: Whether it is taken from its node: it is not let in again.
-        obstacle: Why it is still there, though it is evicted, in words; empty if nobody has said so.
+        obstacle: The reason why it is still there although it is evicted; empty if none is known.
         refusal: Why the scheduler has not let it in; empty if it has.
-        place: The node on which its room is counted.
-        counted: What is counted there.
+        place: The node on which it is counted.
+        counted: The amounts that are counted there.
         changed: Where tasks wait for a change of it.
     """
 
@@ -85,7 +85,7 @@ class PodEntry:
 
     # POD-15
     def wanted(self) -> Held:
-        """Return what the scheduler should have of it."""
+        """Return the state that it should have in the scheduler."""
         pod = self.pod
         is_out = self.is_over or self.is_evicted
         if not pod.is_ours or is_out or pod.request is None:
@@ -114,10 +114,10 @@ class NodeEntry:
 
     Attributes:
         name: Its name.
-        node: What was seen last of it; None if the cluster does not have it.
+        node: Its last known state; None if the cluster does not have it.
         held: What the scheduler has of it, or None.
         pods: The pods that are there, or are about to be.
-        used: What they take together.
+        used: The amounts that they take together.
         waiting: The pods whose tasks wait for room there.
     """
 
@@ -134,7 +134,7 @@ class NodeEntry:
             one.changed.unpark_all()
 
     def obstacles(self) -> Iterator[str]:
-        """Yield why pods are still there that are evicted."""
+        """Yield the reasons why evicted pods are still there."""
         pods = self.pods.values()
         return (one.obstacle for one in pods if one.obstacle and not one.pod.is_deleted)
 
@@ -151,7 +151,7 @@ class NodeEntry:
         return ""
 
     def longest_s(self, eviction_s: float) -> float:
-        """Return how long those that are ending there may still take, in seconds.
+        """Return the longest time that ending pods there may still take, in seconds.
 
         Args:
             eviction_s: How long an eviction may take until the pod begins to end.
@@ -193,13 +193,13 @@ class Cache:
         by_name: The uids of the pods whose asks would have these names; the first one has come first.
         holders: The pods whose asks the scheduler has, by the names of these.
         ports: The resource types of all host ports that a pod has asked for.
-        dirty_pods: Pods of which the scheduler may have something else than it should.
+        dirty_pods: Pods whose state in the scheduler may be out of date.
         dirty_nodes: Nodes, likewise.
         dirty_gangs: Gangs of which a pod has changed.
-        untold: Pods of which it may have to be said why they are not bound, the next one first.
-        dirtied: Where the task waits that mends this.
-        hurried: Where it waits for more, if what is dirty has time.
-        has_time: Whether what is dirty has time: only labels of nodes have changed.
+        unexplained: Pods of which it may have to be said why they are not bound, the next one first.
+        dirtied: Where the task waits that updates the scheduler.
+        hurried: Where it waits for more changes, if those so far have time.
+        has_time: Whether the changes have time: only labels of nodes have changed.
     """
 
     def __init__(self) -> None:
@@ -212,7 +212,7 @@ class Cache:
         self.dirty_pods: dict[str, None] = {}
         self.dirty_nodes: dict[str, None] = {}
         self.dirty_gangs: set[str] = set()
-        self.untold: Final[dict[str, None]] = {}
+        self.unexplained: Final[dict[str, None]] = {}
         self.dirtied: Final = trio.lowlevel.ParkingLot()
         self.hurried: Final = trio.lowlevel.ParkingLot()
         self.has_time = True
@@ -225,17 +225,17 @@ class Cache:
         return entry
 
     def mark_pod(self, uid: str) -> None:
-        """Mark a pod as one to look at again."""
+        """Mark a pod for the next comparison with the scheduler."""
         self.dirty_pods[uid] = None
         self.hurry()
 
     def mark_node(self, name: str) -> None:
-        """Mark a node as one to look at again."""
+        """Mark a node for the next comparison with the scheduler."""
         self.dirty_nodes[name] = None
         self.hurry()
 
     def hurry(self) -> None:
-        """Let what has changed be mended at once."""
+        """Let the scheduler get the changes at once."""
         self.has_time = False
         self.dirtied.unpark_all()
         self.hurried.unpark_all()
@@ -243,7 +243,7 @@ class Cache:
     # Pods
 
     def note_pod(self, pod: Pod) -> PodEntry:
-        """Take a pod as it was seen last."""
+        """Record the last known state of a pod."""
         uid = pod.identity.uid
         entry = self.pods.get(uid)
         if entry is None:
@@ -275,23 +275,23 @@ class Cache:
                 self.forget(entry)
 
     def _settle(self, entry: PodEntry) -> None:
-        """Count the room of a pod where it is, and wake those who wait for it."""
+        """Count a pod on its node, and wake the tasks that wait for a change of it."""
         pod = entry.pod
         if pod.node is not None:
             entry.sent_to = None
         self.put(entry, None if entry.is_over else pod.node or entry.place)
         entry.changed.unpark_all()
         self.mark_pod(pod.identity.uid)
-        self._note_untold(entry)
+        self._note_unexplained(entry)
         if pod.request is not None and pod.request.ask.gang is not None:
             self.dirty_gangs.add(pod.request.ask.gang)
 
-    def _note_untold(self, entry: PodEntry) -> None:
+    def _note_unexplained(self, entry: PodEntry) -> None:
         if entry.pod.is_ours and entry.pod.node is None and not entry.is_over:
-            self.untold.setdefault(entry.pod.identity.uid)
+            self.unexplained.setdefault(entry.pod.identity.uid)
 
     def put(self, entry: PodEntry, place: str | None) -> None:
-        """Count the room of a pod on a node, or on none any more."""
+        """Count a pod on a node, or on none any more."""
         uid = entry.pod.identity.uid
         old = entry.place
         if old is not None:
@@ -334,7 +334,7 @@ class Cache:
             name: The names of its ask, if it is a new one: what the pod says may change later.
         """
         was, entry.held = entry.held, held
-        self._note_untold(entry)
+        self._note_unexplained(entry)
         if held is not Held.NOTHING:
             entry.refusal = ""
             if name is not None and entry.name is None and name not in self.holders:
@@ -357,7 +357,7 @@ class Cache:
             self.mark_node(entry.place)
 
     def note_obstacle(self, entry: PodEntry, why: str) -> None:
-        """Note why a pod is still there that is evicted, and wake those who wait for its room."""
+        """Record why an evicted pod is still there, and wake the tasks that wait for its room."""
         entry.obstacle = why
         if entry.place is not None:
             self.nodes[entry.place].wake()
@@ -369,7 +369,7 @@ class Cache:
     # Nodes
 
     def note_node(self, node: Node) -> None:
-        """Take a node as it was seen last."""
+        """Record the last known state of a node."""
         entry = self.node_of(node.name)
         old, entry.node = entry.node, node
         if old is not None and old.offers == node.offers:

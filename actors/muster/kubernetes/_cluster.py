@@ -1,4 +1,4 @@
-"""A live cluster: what it has is mirrored, let into a scheduler, and bound as the scheduler decides."""
+"""A live cluster: its objects are mirrored, its pods let into a scheduler and bound as that decides."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ VOLUMES: Final = Resource("v1", "persistentvolumes")
 GROUPS: Final = (POD_GROUPS, VOLCANO_POD_GROUPS)
 
 _CONFIG_KEY: Final = "queues.yaml"
-_TELL_S: Final = 0.5
-_AT_ONCE: Final = 20
-_REST: Final = 9
-"""So many times as long as it takes to say why a pod waits, nothing is said."""
+_REPORT_PERIOD_S: Final = 0.5
+_REPORTS_PER_SECOND: Final = 20
+_PAUSE_FACTOR: Final = 9
+"""The pause between two reports, as a multiple of the time that the last one took."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -107,13 +107,13 @@ class Cluster:
         return made
 
     async def mirror(self, nursery: trio.Nursery) -> None:
-        """Mirror all that is looked at; return when all that there is has been seen once."""
+        """Mirror all objects that matter; return when all that exist have been read once."""
         nursery.start_soon(self._reports.run)
         async with trio.open_nursery() as starting:
             for reflector in self._reflectors:
                 starting.start_soon(nursery.start, reflector.run)
 
-    # What is seen
+    # Changes of objects
 
     def _each(self, take: Callable[[Change], None]) -> Callable[[list[Change]], Awaitable[None]]:
         async def deliver(changes: list[Change]) -> None:
@@ -150,10 +150,10 @@ class Cluster:
             self._cache.drop_node(change.old["read"].name)
 
     def _take_class(self, change: Change) -> None:
-        self._intake.take_class(_either(change), is_gone=change.new is None)
+        self._intake.take_class(_latest_of(change), is_gone=change.new is None)
 
     def _take_group(self, change: Change) -> None:
-        gang = self._intake.take_group(_either(change), is_gone=change.new is None)
+        gang = self._intake.take_group(_latest_of(change), is_gone=change.new is None)
         if change.new is None:
             self._groups.pop(gang, None)
         else:
@@ -161,12 +161,12 @@ class Cluster:
             self._cache.dirty_gangs.add(gang)
 
     def _take_claim(self, change: Change) -> None:
-        metadata = _either(change)["metadata"]
+        metadata = _latest_of(change)["metadata"]
         volume = None if change.new is None else claimed_volume(change.new)
         self._intake.take_claim(f"{metadata['namespace']}/{metadata['name']}", volume)
 
     def _take_volume(self, change: Change) -> None:
-        one = _either(change)
+        one = _latest_of(change)
         name = str(one["metadata"]["name"])
         self._intake.take_volume(name, volume_affinity(one), is_gone=change.new is None)
 
@@ -181,10 +181,10 @@ class Cluster:
             return
         self._intake.take_configuration(text, place)
 
-    # What is done with it
+    # The scheduler
 
     async def follow(self, scheduler: Scheduler) -> Never:
-        """Let a scheduler have what the cluster has, for ever, and tell the cluster why pods wait.
+        """Let the pods and nodes into a scheduler, for ever, and report to the cluster why pods wait.
 
         Args:
             scheduler: A scheduler that was opened with :attr:`binder`.
@@ -198,7 +198,7 @@ class Cluster:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._intake.feed, scheduler, self._ready)
                 nursery.start_soon(self._intake.notice_ends, scheduler)
-                nursery.start_soon(self._tell, scheduler)
+                nursery.start_soon(self._report_reasons, scheduler)
         except* ClosedSchedulerError as group:
             closed += group.exceptions
         raise closed[0] if closed else AssertionError("these tasks do not end")
@@ -208,27 +208,27 @@ class Cluster:
         await self._ready.wait()
 
     # POD-24
-    async def _tell(self, scheduler: Scheduler) -> None:
-        """Say of pods that are not bound why, a few at a time, the oldest words first."""
+    async def _report_reasons(self, scheduler: Scheduler) -> None:
+        """Report why pods are not bound, a few at a time, the oldest reports first."""
         await self._ready.wait()
-        untold, rest_s = self._cache.untold, _TELL_S
+        unexplained, rest_s = self._cache.unexplained, _REPORT_PERIOD_S
         while True:
             await trio.sleep(rest_s)
-            self._tell_of_groups()
-            began, rest_s = trio.current_time(), _TELL_S
-            for uid in list(islice(untold, round(_AT_ONCE * _TELL_S))):
-                untold.pop(uid)
+            self._report_groups()
+            began, rest_s = trio.current_time(), _REPORT_PERIOD_S
+            for uid in list(islice(unexplained, round(_REPORTS_PER_SECOND * _REPORT_PERIOD_S))):
+                unexplained.pop(uid)
                 entry = self._cache.pods.get(uid)
-                if entry is not None and _may_be_told(entry):
-                    await self._tell_one(scheduler, entry)
-                    untold[uid] = None
-                # To say why one waits can mean to look at thousands of nodes.
-                if (rest_s := (trio.current_time() - began) * _REST) > _TELL_S:
+                if entry is not None and _needs_reasons(entry):
+                    await self._report_pod(scheduler, entry)
+                    unexplained[uid] = None
+                # An explanation may take a look at thousands of nodes.
+                if (rest_s := (trio.current_time() - began) * _PAUSE_FACTOR) > _REPORT_PERIOD_S:
                     break
-            rest_s = max(rest_s, _TELL_S)
+            rest_s = max(rest_s, _REPORT_PERIOD_S)
 
-    def _tell_of_groups(self) -> None:
-        """Say how it stands with the PodGroups of which a pod has changed."""
+    def _report_groups(self) -> None:
+        """Report the status of the PodGroups of which a pod has changed."""
         gangs, self._cache.dirty_gangs = self._cache.dirty_gangs, set()
         for gang in gangs & self._groups.keys():
             entries = [self._cache.pods[uid] for uid in self._cache.by_gang.get(gang, ())]
@@ -242,12 +242,12 @@ class Cluster:
             )
             self._reports.group(*self._groups[gang], counts)
 
-    async def _tell_one(self, scheduler: Scheduler, entry: PodEntry) -> None:
+    async def _report_pod(self, scheduler: Scheduler, entry: PodEntry) -> None:
         reasons = self.own_reasons(entry)
         if reasons is None and entry.name is not None:
             explanation = await scheduler.ask(*entry.name).why()
             reasons = [] if explanation is None else _reasons(explanation)
-        if not reasons or not _may_be_told(entry):
+        if not reasons or not _needs_reasons(entry):
             return
         words = PodCode.SCHEDULING_GATED.value if entry.pod.is_gated else "Unschedulable"
         ignored = [("Ignored", text) for text in entry.pod.ignored]
@@ -288,23 +288,23 @@ class Cluster:
     # POD-31
     def without_ask(self) -> dict[str, Sequence[tuple[str, str]]]:
         """Return why pods that wait for this scheduler have no ask, by their full names."""
-        entries = [self._cache.pods.get(uid) for uid in self._cache.untold]
+        entries = [self._cache.pods.get(uid) for uid in self._cache.unexplained]
         return {
             one.pod.identity.full_name: reasons
             for one in entries
-            if one is not None and _may_be_told(one) and (reasons := self.own_reasons(one))
+            if one is not None and _needs_reasons(one) and (reasons := self.own_reasons(one))
         }
 
-    # How it stands
+    # Status
 
     @property
     def configuration(self) -> Configuration | None:
-        """What the ConfigMap has said last without an error, or None."""
+        """The last valid configuration of the ConfigMap, or None."""
         return self._intake.configuration
 
     @property
     def waits_for(self) -> str:
-        """What has to come before anything is let in, in words; empty for nothing."""
+        """What must exist before anything is let in, as text; empty for nothing."""
         return self._intake.lacks
 
     @property
@@ -315,7 +315,7 @@ class Cluster:
 
     @property
     def trouble(self) -> str | None:
-        """What was wrong last, in words; None if all is well."""
+        """The present error, as text; None if there is none."""
         return next((one.trouble for one in self._reflectors if one.trouble), None)
 
     def counts(self) -> dict[str, int]:
@@ -329,26 +329,26 @@ class Cluster:
 
 
 def _short(whole: Object, read: object) -> Object:
-    """Return an object of which only what was read is kept."""
+    """Return an object without the fields that are not read."""
     metadata = whole["metadata"]
     kept = {name: metadata[name] for name in ("uid", "resourceVersion")}
     return {"metadata": kept, "read": read}
 
 
-def _either(change: Change) -> Object:
+def _latest_of(change: Change) -> Object:
     one = change.new or change.old
     assert one is not None, "a change of nothing"
     return one
 
 
-def _may_be_told(entry: PodEntry) -> bool:
+def _needs_reasons(entry: PodEntry) -> bool:
     pod = entry.pod
     is_unbound = pod.node is None and entry.sent_to is None and entry.held is not Held.BOUND
     return pod.is_ours and is_unbound and not (entry.is_over or pod.is_deleted)
 
 
 def _reasons(explanation: Explanation) -> list[tuple[str, str]]:
-    """Return the reasons of an ask; one that counts down would be news every time."""
+    """Return the reasons of an ask without one that counts down: it would change every time."""
     lasting = [one for one in explanation.reasons if one.code is not Code.PREEMPTION_DELAY]
     return [(str(one.code), one.message) for one in lasting or explanation.reasons]
 

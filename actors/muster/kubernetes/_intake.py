@@ -1,4 +1,4 @@
-"""What a scheduler gets of a cluster: each difference between the two is an event of the feed.
+"""The events that a scheduler gets from a cluster: one for each difference between the two.
 
 What a pod or a node should be in the scheduler follows from the cache alone; what the scheduler has of
 it is noted there. So one step mends both what has changed in the cluster, what an earlier program has
@@ -66,7 +66,7 @@ LABELS_S: Final = 0.1
 _log: Final = logging.getLogger(__name__)
 
 Done = Callable[[RefusedError | None], None]
-"""Called with why an event was refused, or None."""
+"""Called with the reason why an event was refused, or None."""
 
 Change = tuple[Event, Done]
 
@@ -80,9 +80,9 @@ class Intake:
         partition: The partition of a configuration; None for ``default``, or else the only one.
 
     Attributes:
-        surroundings: What else pods depend on.
+        surroundings: The other objects on which pods depend.
         lacks: Why there is no configuration yet, without which nothing is let in; empty if there is.
-        configuration: What the ConfigMap has said last without an error, or None.
+        configuration: The last valid configuration of the ConfigMap, or None.
     """
 
     def __init__(self, cache: Cache, partition: str | None = None) -> None:
@@ -91,19 +91,19 @@ class Intake:
         self.surroundings: Final = Surroundings()
         self.lacks = ""
         self.configuration: Configuration | None = None
-        #: What is to be let in before nodes and pods: the last one of each name counts.
+        #: The events to send before those of nodes and pods: the last one of each name counts.
         self._heads: dict[str, Change] = {}
-        #: What pods have said of gangs that are not their own.
+        #: The definitions in pods of gangs that are not their own.
         self._gangs: dict[str, GangFields] = {}
         self._most_gangs = _FEW_GANGS
         #: The gangs of the PodGroups that there are, until a scheduler has them.
         self._groups: set[str] = set()
-        #: Which pods are to be looked at again, whatever has become of themselves.
+        #: The conditions of pods to compare with the scheduler again, although they did not change.
         self._again: set[Callable[[PodEntry], bool]] = set()
         self._config = self._place = ""
         self._is_followed = False
 
-    # What else there is
+    # Other objects
 
     def take_class(self, written: Object, *, is_gone: bool) -> None:
         """Take a PriorityClass."""
@@ -130,7 +130,7 @@ class Intake:
         gang = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
         if is_gone:
             self.surroundings.groups.pop(gang, None)
-            self._look_at_gang(gang)
+            self._mark_gang(gang)
             self._groups.discard(gang)
             self._head(f"gang {gang}", _delete(ObjectKind.POD_GROUP, gang))
             return gang
@@ -144,13 +144,13 @@ class Intake:
         assert isinstance(made, AddGang)
         self.surroundings.groups[gang] = queue or ""
         if queue:
-            self._look_again(_is_refused)
-        self._look_at_gang(gang)
+            self._mark_pods(_is_refused)
+        self._mark_gang(gang)
         self._groups.add(gang)
         self._head(f"gang {gang}", Apply((Manifest(made),)))
         return gang
 
-    def _look_at_gang(self, gang: str) -> None:
+    def _mark_gang(self, gang: str) -> None:
         for uid in self._cache.by_gang.get(gang, ()):
             self._cache.mark_pod(uid)
 
@@ -160,7 +160,7 @@ class Intake:
             self.surroundings.claims.pop(name, None)
         else:
             self.surroundings.claims[name] = volume
-        self._look_again(_has_claims)
+        self._mark_pods(_has_claims)
 
     def take_volume(self, name: str, affinity: Affinity | None, *, is_gone: bool) -> None:
         """Take on which nodes a volume can be used."""
@@ -168,7 +168,7 @@ class Intake:
             self.surroundings.volumes.pop(name, None)
         else:
             self.surroundings.volumes[name] = affinity
-        self._look_again(_has_claims)
+        self._mark_pods(_has_claims)
 
     # POD-27
     def take_configuration(self, text: str, place: str) -> None:
@@ -196,7 +196,7 @@ class Intake:
         if refusal is not None:
             _log.error("the configuration stays as it is: %s", refusal)
         else:
-            self._look_again(_is_refused)
+            self._mark_pods(_is_refused)
 
     def _head(self, name: str, event: Event, done: Done | None = None) -> None:
         self._heads.pop(name, None)
@@ -205,16 +205,16 @@ class Intake:
         self._heads[name] = (event, done or partial(_warn, name))
         self._cache.hurry()
 
-    def _look_again(self, concerns: Callable[[PodEntry], bool]) -> None:
-        """Let the pods be looked at that a change concerns: once, however often it comes."""
+    def _mark_pods(self, concerns: Callable[[PodEntry], bool]) -> None:
+        """Mark the pods that a change concerns: once, however often it comes."""
         self._again.add(concerns)
         self._cache.dirtied.unpark_all()
 
-    # What an earlier program has left
+    # The state of an earlier program
 
     # POD-26
     async def adopt(self, scheduler: Scheduler) -> None:
-        """Note what a scheduler has from an earlier program."""
+        """Record the asks and nodes that a scheduler has from an earlier program."""
         self._is_followed = True
         found: list[Examined] = []
         await scheduler.examine(found.append)
@@ -241,10 +241,10 @@ class Intake:
                 self._adopt(name, held.ask, Held.BOUND)
         if in_force != default_configuration():
             self.lacks = ""
-        self._leave_what_is_gone(state.machine)
+        self._remove_leftovers(state.machine)
 
-    def _leave_what_is_gone(self, kept: CoordinatorMachine) -> None:
-        """Take classes and gangs away that the cluster has no more, but for gangs of other asks."""
+    def _remove_leftovers(self, kept: CoordinatorMachine) -> None:
+        """Remove classes and gangs that the cluster no longer has, except gangs of other asks."""
         for known in kept.registry.classes.facts():
             if known.name not in self.surroundings.classes:
                 self._head(f"class {known.name}", _delete(ObjectKind.PRIORITY_CLASS, known.name))
@@ -255,7 +255,7 @@ class Intake:
                 self._head(f"gang {name}", _delete(ObjectKind.POD_GROUP, name))
 
     def _named_gangs(self) -> set[str]:
-        """Return the gangs of which a pod says what they need, beside its own."""
+        """Return the gangs that a pod defines, beside its own."""
         requests = (one.pod.request for one in self._cache.pods.values())
         return {gang for one in requests if one is not None for gang in one.gangs}
 
@@ -274,11 +274,11 @@ class Intake:
     # Letting it in
 
     async def feed(self, scheduler: Scheduler, ready: trio.Event) -> None:
-        """Let in what the cluster has, and whatever changes, for ever.
+        """Send the state of the cluster, and each change, as events, for ever.
 
         Args:
             scheduler: The scheduler.
-            ready: Set when all that there was is in.
+            ready: Set when the state of the start is in.
         """
         while self.lacks:
             await self._cache.dirtied.park()
@@ -301,20 +301,20 @@ class Intake:
             if trio.current_time() >= retry_at:
                 retry_at = trio.current_time() + RETRY_S
                 await self._find_ended(scheduler)
-                self._look_again(_is_refused)
+                self._mark_pods(_is_refused)
 
     def _has_changes(self) -> bool:
         cache = self._cache
         return bool(self._heads or self._again or cache.dirty_pods or cache.dirty_nodes)
 
     async def notice_ends(self, scheduler: Scheduler) -> None:
-        """Let pods in again whose asks were bound and lost in one batch: no binder hears of these."""
+        """Let pods in again whose asks were bound and lost in one batch: no binder was called."""
         async with scheduler.decisions(kinds=[Kind.RELEASED]) as decisions:
             async for announced in decisions:
-                said = announced.decision
-                name = (said.app or "", said.ask or "")
+                decision = announced.decision
+                name = (decision.app or "", decision.ask or "")
                 entry = self._cache.holders.get(name)
-                if entry is None or said.reason in _PENDING_AGAIN or not entry.is_pending:
+                if entry is None or decision.reason in _PENDING_AGAIN or not entry.is_pending:
                     continue
                 is_there = await scheduler.ask(*name).why() is not None
                 now = self._cache.holders.get(name)
@@ -323,7 +323,7 @@ class Intake:
                     self._cache.mark_pod(now.pod.identity.uid)
 
     async def _find_ended(self, scheduler: Scheduler) -> None:
-        """Let pods in again whose asks somebody has removed beside the cluster."""
+        """Let pods in again whose asks another client has removed."""
         pending = [one for one in self._cache.pods.values() if one.held is Held.PENDING]
         found: list[Examined] = []
         await scheduler.examine(found.append)
@@ -354,7 +354,7 @@ class Intake:
         entries = [cache.pods[uid] for uid in pods if uid in cache.pods]
         for entry in entries:
             yield from self._removal(entry)
-        yield from self._left_gangs()
+        yield from self._unused_gangs()
         entries.sort(key=lambda one: (one.pod.node is None, one.pod.rank()))
         for entry in entries:
             yield from self._addition(entry)
@@ -403,7 +403,7 @@ class Intake:
             entry.held = have
 
     def _removal(self, entry: PodEntry) -> Iterator[Change]:
-        """Yield the event that takes the ask of a pod away that is not bound, if it must go.
+        """Yield the event that removes the ask of a pod that is not bound, if it must go.
 
         It must also go if the pod asks for something else by now: then another one takes its place.
         """
@@ -431,8 +431,8 @@ class Intake:
             )
         return wanted
 
-    def _left_gangs(self) -> Iterator[Change]:
-        """Yield what removes gangs that no pod names any more: each application brings its own."""
+    def _unused_gangs(self) -> Iterator[Change]:
+        """Yield the events that remove gangs that no pod names: each application brings its own."""
         if len(self._gangs) <= self._most_gangs:
             return
         for gang in (
@@ -491,7 +491,7 @@ def _delete(kind: ObjectKind, name: str, app: str | None = None) -> Delete:
 
 
 def _is_of_ask(event: Event) -> bool:
-    """Return whether an event takes an ask away."""
+    """Return whether an event removes an ask."""
     if not isinstance(event, Delete):
         return isinstance(event, RemoveAsk)
     return any(one.content.kind is ObjectKind.POD for one in event.objects)

@@ -1,4 +1,4 @@
-"""One at a time: a Lease that one of several replicas holds."""
+"""Leader election: a Lease that one of several replicas holds."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from muster.kubernetes._api import Api, ApiError, Object, Resource
 LEASES: Final = Resource("coordination.k8s.io/v1", "leases")
 
 URL: Final = "muster/url"
-"""The annotation that says where the holder is reached."""
+"""The annotation with the address of the holder."""
 
 TERM: Final = "muster/term"
-"""The annotation that says its term."""
+"""The annotation with its term."""
 
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
@@ -31,11 +31,11 @@ class Lease(_leases.Lease):
     """A Lease of an API server, wanted by this process.
 
     Args:
-        api: Where it is.
+        api: The API server.
         namespace: Its namespace.
         name: Its name.
-        holder: What this process calls itself there; no other has that name.
-        url: Where the others are told that this process is reached.
+        holder: The name of this process there; no other has it.
+        url: The address of this process for the others.
         times: Its times.
     """
 

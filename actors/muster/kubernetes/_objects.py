@@ -1,4 +1,4 @@
-"""What the objects of a live cluster mean: pods, nodes, claims of volumes, PodGroups.
+"""The objects of a live cluster as values: pods, nodes, claims of volumes, PodGroups.
 
 The fields are read as the importer of dumps reads them, so that a dump and the cluster that it was
 taken from mean the same. What Muster does not honour keeps a pod from being placed: it has no ask,
@@ -37,7 +37,7 @@ from muster_core.values.affinity import Affinity, Taint
 from muster_core.values.names import DEFAULT_NAMESPACE
 
 PORT: Final = "port/"
-"""What the resource types of host ports begin with."""
+"""The prefix of the resource types of host ports."""
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The label that every node has in the scheduler."""
@@ -49,7 +49,7 @@ _IS_STATIC: Final = f"metadata.annotations.{_MIRROR}: it is a static pod, which 
 @final
 @attrs.frozen
 class Condition:
-    """What the condition ``PodScheduled`` of a pod says."""
+    """The condition ``PodScheduled`` of a pod."""
 
     status: str
     reason: str
@@ -66,7 +66,7 @@ _SCHEDULED: Final = "PodScheduled"
 @final
 @attrs.frozen
 class PodRequest:
-    """What a pod asks of Muster.
+    """The request of a pod to Muster.
 
     Attributes:
         labels: What its labels, annotations and owners say.
@@ -103,12 +103,12 @@ class Pod:
         phase: Its phase.
         is_deleted: Whether it is being deleted.
         grace_s: How long it may take to end, in seconds.
-        is_gated: Whether it waits until somebody lets it be scheduled.
-        takes: What it takes on its node, in base units.
-        request: What it asks for, if it is ours and can be honoured.
+        is_gated: Whether a scheduling gate holds it back.
+        takes: The amounts that it takes on its node, in base units.
+        request: Its request, if it is ours and can be honoured.
         unsupported: Why it cannot, or that it is not ours, with the field; empty if it can.
-        ignored: What it prefers, which is not honoured, in words.
-        condition: What is said of its scheduling, or None.
+        ignored: Its preferences, which are not honoured, as text.
+        condition: Its condition ``PodScheduled``, or None.
     """
 
     identity: PodIdentity
@@ -186,19 +186,19 @@ def _owner(metadata: Mapping[str, Any]) -> str:
 def _condition(status: Mapping[str, Any]) -> Condition | None:
     for one in cast("Iterable[Mapping[str, Any]]", status.get("conditions") or ()):
         if one.get("type") == _SCHEDULED:
-            said = (str(one.get(name) or "") for name in ("status", "reason", "message"))
-            return Condition(*said)
+            fields = (str(one.get(name) or "") for name in ("status", "reason", "message"))
+            return Condition(*fields)
     return None
 
 
 # POD-17
 def _takes(written: Object) -> tuple[Amounts, str]:
-    """Return what a pod takes on its node, and why that cannot be read, or an empty text."""
+    """Return the amounts that a pod takes on its node, and why they cannot be read or an empty text."""
     try:
         values = ROOM.parse(cast("Any", written))
         return {**requests_of(values), PODS: 1, **dict.fromkeys(_ports(values), 1)}, ""
     except FieldError as error:
-        return {PODS: 1}, _told(error)
+        return {PODS: 1}, _problem_text(error)
 
 
 def _ports(values: Values) -> Iterator[str]:
@@ -210,18 +210,18 @@ def _ports(values: Values) -> Iterator[str]:
                     yield f"{PORT}{port.get('protocol') or 'TCP'}/{number}"
 
 
-def _told(error: FieldError) -> str:
+def _problem_text(error: FieldError) -> str:
     return str(error).removeprefix(".")
 
 
 def _with_request(pod: Pod, written: Object) -> Pod:
-    """Add what a pod asks for, or why it cannot be honoured."""
+    """Add the request of a pod, or the reason why it cannot be honoured."""
     try:
         values = POD.parse(cast("Any", written))
         annotations = cast("Mapping[str, str]", written["metadata"].get("annotations") or {})
         request = _request(pod, values, in_volcano=_VOLCANO_GROUP in annotations)
     except FieldError as error:
-        return attrs.evolve(pod, unsupported=_told(error))
+        return attrs.evolve(pod, unsupported=_problem_text(error))
     except EventError as error:
         return attrs.evolve(pod, unsupported=str(error))
     unsupported = next(_unsupported(values), "")
@@ -283,7 +283,7 @@ _ANYWAY: Final = "ScheduleAnyway"
 
 # POD-16
 def _unsupported(values: Values) -> Iterator[str]:
-    """Yield the fields that a pod needs honoured, and that are not."""
+    """Yield the fields of a pod that Muster does not support and must not ignore."""
     for name, field in _NOT_HONOURED.items():
         if values.get(name):
             yield f"{field} is not honoured"
@@ -304,13 +304,13 @@ def _ignored(values: Values) -> Iterator[str]:
             yield f"spec.topologySpreadConstraints[{number}] is ignored"
 
 
-# -- what a pod is let in as ----------------------------------------------------------------------
+# -- submissions ----------------------------------------------------------------------------------
 
 
 @final
 @attrs.frozen
 class Surroundings:
-    """What else there is in the cluster that a pod depends on.
+    """The other objects of the cluster on which pods depend.
 
     Attributes:
         classes: The values of priority classes, by their names.
@@ -325,14 +325,14 @@ class Surroundings:
     volumes: dict[str, Affinity | None] = attrs.field(factory=dict[str, "Affinity | None"])
 
     def missing(self, request: PodRequest) -> str:
-        """Return what a pod needs that is not there yet, in words; empty if all is there."""
+        """Return what is missing that a pod needs, as text; empty if nothing is."""
         for field, claim in request.claims:
             if self.claims.get(claim) not in self.volumes:
                 return f"{field}: the claim {claim} is not bound to a volume"
         return ""
 
     def lacks_group(self, request: PodRequest) -> str:
-        """Return which PodGroup is not there yet that says the queue of a pod, in words; or nothing."""
+        """Return the missing PodGroup that says the queue of a pod, as text; empty if none is."""
         gang = request.ask.gang
         if not request.queue_of_group or gang in self.groups:
             return ""
@@ -340,7 +340,7 @@ class Surroundings:
 
     # POD-19
     def submission(self, pod: Pod, request: PodRequest) -> PodObject:
-        """Return as what a pod is let in; its claims are bound."""
+        """Return the submission of a pod whose claims are bound."""
         ask, labels = request.ask, request.labels
         affinity = ask.affinity
         for _, claim in request.claims:
@@ -413,7 +413,7 @@ class Node:
 
     @property
     def offers(self) -> tuple[object, ...]:
-        """What of it can give pods room, or take it; all but its labels."""
+        """All that decides which pods it takes, except its labels."""
         return self.schedulable, self.capacity, self.taints, self.problem
 
 
@@ -424,7 +424,7 @@ def read_node(written: Object) -> Node:
     try:
         values = PRESENT_NODE.parse(cast("Any", written))
     except FieldError as error:
-        return Node(name, {}, {HOSTNAME: name}, False, (), _told(error))
+        return Node(name, {}, {HOSTNAME: name}, False, (), _problem_text(error))
     is_ready = any(
         one.get("type") == "Ready" and one.get("status") == "True"
         for one in maps_in(values, "conditions")

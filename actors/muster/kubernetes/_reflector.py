@@ -1,8 +1,8 @@
 """A mirror of the objects of one kind: a list, then a watch from where it ended, for ever.
 
-Whatever breaks, what the mirror tells of stays a gapless story: a watch that ends goes on at the
+Whatever breaks, the changes that the mirror delivers have no gap: a watch that ends goes on at the
 version that was seen last. Where that is too old, all is listed again, and the difference to what was
-known is told, also of objects that were deleted and made anew meanwhile.
+known is delivered, also of objects that were deleted and made anew meanwhile.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _log: Final = logging.getLogger(__name__)
 @final
 @attrs.frozen
 class Change:
-    """What has become of one object.
+    """A change of one object.
 
     Attributes:
         resource: Its kind.
-        old: What was known of it, or None if it is new.
-        new: What it is now, or None if it is gone.
+        old: Its last known state, or None if it is new.
+        new: Its state now, or None if it is gone.
     """
 
     resource: Resource
@@ -55,15 +55,15 @@ class Reflector:
     Args:
         api: Where they are.
         resource: Their kind.
-        deliver: Told of changes, in their order; nothing further is read before it returns.
+        deliver: Called with changes in their order; nothing further is read before it returns.
         shorten: Returns what is to be kept of an object, which can have long parts.
         optional: Whether a server may not know the kind; then there are no objects of it.
 
     Attributes:
-        known: What is known of each object, by its uid.
+        known: The last known state of each object, by its uid.
         silent_since: Since when the server has not answered, in seconds of the clock of trio; None
             while it does.
-        trouble: What was wrong last.
+        trouble: The last error, as text.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Reflector:
                 await self._wait(error)
 
     async def _list(self) -> None:
-        """List all objects, unless the watch can go on, and tell the difference."""
+        """List all objects, unless the watch can go on, and deliver the difference."""
         if self._version is not None:
             return
         try:
@@ -132,7 +132,7 @@ class Reflector:
             raise SilenceError(msg)
 
     async def _take(self, events: list[Object]) -> None:
-        """Tell the changes that have come at once, also those before an error among them."""
+        """Deliver the changes that have come at once, also those before an error among them."""
         changes: list[Change] = []
         try:
             for one in events:

@@ -1,9 +1,9 @@
-"""What the API server is told of what was decided: conditions, events and the status of PodGroups.
+"""Reports to the API server: conditions of pods, events and the status of PodGroups.
 
-Nothing waits for it, and it holds up no decision. What is to be said of an object is kept once, and
-newer words take the place of older ones; one task writes, at most :data:`RATE` times a second. It
-reads an object before it writes its status, and the write holds for what was read only: a pod that
-is bound, or another one of the same name, is never told what was meant for a pending one.
+Nothing waits for them, and they hold up no decision. An object has at most one waiting report, and
+a new one replaces it; one task writes, at most :data:`RATE` times a second. It reads an object
+before it writes its status, and the write holds for what was read only: a pod that is bound, or
+another one of the same name, never gets the report for a pending one.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from muster.kubernetes._objects import ENDED, MemberCounts
 PODS: Final = Resource("v1", "pods")
 
 RATE: Final = 20
-"""How many times a second something is written, at most."""
+"""The most writes in a second."""
 
 _BUSY: Final = 5
-"""So many times less often while bindings wait for each other."""
+"""The factor by which writes are rarer while bindings wait for each other."""
 
 REST_S: Final = 10.0
 """How long the status of an object rests after it was written, in seconds."""
@@ -111,12 +111,12 @@ class _Series:
 
 @final
 class Reports:
-    """Tells an API server what was decided.
+    """Writes reports to an API server.
 
     Args:
         api: The API server.
-        scheduler_name: What the scheduler calls itself in events.
-        instance: What this process calls itself there; without it, after its machine.
+        scheduler_name: The name of the scheduler in events.
+        instance: The name of this process there; by default it names the machine.
     """
 
     def __init__(self, api: Api, scheduler_name: str, *, instance: str | None = None) -> None:
@@ -124,10 +124,10 @@ class Reports:
         self._scheduler_name = scheduler_name
         self._instance = (instance or f"{scheduler_name}-{socket.gethostname()}")[:128]
         self._version: tuple[int, ...] | None = None
-        #: What is to be written, by the object's uid, oldest first.
+        #: The reports to write, by the object's uid, oldest first.
         self._waiting: dict[str, _Status] = {}
-        #: Until when an object rests, and what was written of it; the first to end comes first.
-        self._told: dict[str, tuple[float, Mapping[str, Any]]] = {}
+        #: Until when an object rests, and the fields last written to it; the first to end comes first.
+        self._written: dict[str, tuple[float, Mapping[str, Any]]] = {}
         #: The events that are known, and those of them that are to be written.
         self._series: dict[_Key, _Series] = {}
         self._events: dict[_Key, _Series] = {}
@@ -144,7 +144,7 @@ class Reports:
     def pending(
         self, pod: PodIdentity, condition: Object | None, reason: str, message: str
     ) -> None:
-        """Say why a pod is not scheduled; with it goes an event, unless the pod is gated.
+        """Report why a pod is not scheduled, with an event unless the pod is gated.
 
         Args:
             pod: The pod.
@@ -157,17 +157,17 @@ class Reports:
         self._want(_status_of(pod, {"conditions": [wanted]}), seen)
 
     def nominated(self, pod: PodIdentity, node: str | None) -> None:
-        """Say on which node room is made for a pending pod; None: on none any more."""
+        """Report on which node room is made for a pending pod; None: on none any more."""
         self._want(_status_of(pod, {"nominatedNodeName": node}), None)
 
     def forget(self, uid: str) -> None:
-        """Say nothing further of the status of an object: it is bound, or gone."""
+        """Drop the report on an object that is bound, or gone."""
         self._waiting.pop(uid, None)
         if self._current is not None and self._current.uid == uid:
             self._current = None
 
     def event(self, pod: PodIdentity, reason: EventReason, message: str) -> None:
-        """Say what has happened to a pod; the same again is counted."""
+        """Report an event of a pod; the same one again is counted."""
         now, note = _now(), _cut(message)
         series = self._series.get((pod.uid, reason, note))
         if series is None:
@@ -179,7 +179,7 @@ class Reports:
         self._changed.set()
 
     def group(self, resource: Resource, group: Object, counts: MemberCounts) -> None:
-        """Say how it stands with a PodGroup.
+        """Report the status of a PodGroup.
 
         Args:
             resource: Its kind.
@@ -236,13 +236,13 @@ class Reports:
             self._events.clear()
 
     def _want(self, status: _Status, seen: Object | None) -> None:
-        """Let a status be written, unless it is as it was written, or seen, last."""
-        until, told = self._told.get(status.uid, (0.0, {}))
+        """Queue a status for writing, unless it is as it was last written, or read."""
+        until, written = self._written.get(status.uid, (0.0, {}))
         if until <= trio.current_time():
-            told = {}
-        is_known = seen is not None or status.fields.keys() <= told.keys()
+            written = {}
+        is_known = seen is not None or status.fields.keys() <= written.keys()
         waiting = self._waiting.get(status.uid)
-        if not is_known or _difference({**(seen or {}), **told}, status.fields):
+        if not is_known or _difference({**(seen or {}), **written}, status.fields):
             if waiting is None:
                 self._waiting[status.uid] = status
                 self._changed.set()
@@ -255,7 +255,7 @@ class Reports:
                 del self._waiting[status.uid]
 
     async def _next(self) -> _Status | _Series:
-        """Wait for what may be written: a status and an event in turn, the oldest first."""
+        """Wait for the next write: a status and an event in turn, the oldest first."""
         while True:
             status = self._due()
             if self._events and (status is None or self._is_events_turn):
@@ -265,21 +265,21 @@ class Reports:
                 self._is_events_turn = True
                 return self._waiting.pop(status.uid)
             self._changed = trio.Event()
-            rests = (self._told[uid][0] for uid in self._waiting)
+            rests = (self._written[uid][0] for uid in self._waiting)
             with trio.move_on_at(min(rests, default=inf)):
                 await self._changed.wait()
 
     def _due(self) -> _Status | None:
         now = trio.current_time()
-        while self._told and next(iter(self._told.values()))[0] <= now:
-            del self._told[next(iter(self._told))]
-        return next((one for uid, one in self._waiting.items() if uid not in self._told), None)
+        while self._written and next(iter(self._written.values()))[0] <= now:
+            del self._written[next(iter(self._written))]
+        return next((one for uid, one in self._waiting.items() if uid not in self._written), None)
 
     async def _write(self, job: _Status | _Series) -> None:
         match job:
             case _Status():
                 self._current = job
-                self._told[job.uid] = (trio.current_time() + REST_S, job.fields)
+                self._written[job.uid] = (trio.current_time() + REST_S, job.fields)
                 await self._write_status(job)
             case _Series():
                 await self._write_event(job)
@@ -360,13 +360,13 @@ class Reports:
     async def _knows(self, since: tuple[int, int]) -> bool:
         """Return whether the server is of some version, or a later one."""
         if self._version is None:
-            said = await self._api.get("/version")
-            numbers = re.findall(r"\d+", f"{said.get('major')}.{said.get('minor')}")
+            version = await self._api.get("/version")
+            numbers = re.findall(r"\d+", f"{version.get('major')}.{version.get('minor')}")
             self._version = tuple(int(one) for one in numbers[:2])
         return self._version >= since
 
     def _failed(self, job: _Status | _Series, error: Exception) -> bool:
-        """Let something be written later, if that makes sense; return whether to rest before."""
+        """Queue a failed write again, if that makes sense; return whether to rest before."""
         status = error.status if isinstance(error, ApiError) else None
         if status is not None and status < 500 and status not in _LATER:
             what = job.resource.plural if isinstance(job, _Status) else "events"
@@ -378,7 +378,7 @@ class Reports:
         if isinstance(job, _Series):
             _put(self._events, job, _MOST_EVENTS)
         elif self._current is job:
-            self._told.pop(job.uid, None)
+            self._written.pop(job.uid, None)
             newer = self._waiting.pop(job.uid, job)
             newer.fields = job.fields | newer.fields
             self._waiting[job.uid] = newer

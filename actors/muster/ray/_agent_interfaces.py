@@ -28,7 +28,7 @@ RunMap = dict[str, Any]
 
 
 class Engine(Protocol):
-    """Ray. What may block is to be called in a thread, unless it says otherwise."""
+    """Ray. Call functions that may block in a thread, unless their docstring says otherwise."""
 
     def connect(self, address: str, namespace: str, *, log_to_driver: bool) -> tuple[str, str]:
         """Connect; return the versions of Ray and Python."""
@@ -39,7 +39,7 @@ class Engine(Protocol):
         ...
 
     def highest_term(self, scheduler: str, term: int) -> int:
-        """Note a term of a scheduler in Ray's head; return the highest one that was noted there."""
+        """Record a term of a scheduler in Ray's head; return the highest one there."""
         ...
 
     def nodes(self) -> list[NodeMap]:
@@ -62,11 +62,11 @@ class Engine(Protocol):
         ...
 
     def small(self, node: str, name: str, *arguments: object) -> Handle:
-        """Call a function of the runner on a node, without resources; await what it returns."""
+        """Call a function of the runner on a node, without resources; await its result."""
         ...
 
     def warm(self, node: str, within_s: float) -> Handle:
-        """Hold a worker on a node for so long, or until it is cancelled; return its items."""
+        """Hold a worker on a node for some seconds, or until it is cancelled; return its items."""
         ...
 
     def gates(self) -> Handle:
@@ -81,19 +81,19 @@ class Engine(Protocol):
         ...
 
     def is_reserved(self, group: Group, within_s: float) -> bool:
-        """Return whether Ray reserves the room within so many seconds."""
+        """Return whether Ray reserves the room within some seconds."""
         ...
 
     def remove_group(self, group: Group) -> None:
-        """Give back what was reserved."""
+        """Release the reservation."""
         ...
 
     def names_of_groups(self) -> list[str]:
-        """Return the names of what is reserved for detached runs."""
+        """Return the names of the reservations for detached runs."""
         ...
 
     def remove_group_named(self, name: str) -> None:
-        """Give back what was reserved, by its name."""
+        """Release the reservation with a name."""
         ...
 
     def start_detached(self, run: RunMap, group: tuple[Group, int] | None) -> Handle:
@@ -128,8 +128,8 @@ class Engine(Protocol):
         """Return whether an actor does not answer, but may live."""
         ...
 
-    def how(self, error: BaseException) -> tuple[str, str, str]:
-        """Return what an error means for a run: ``how``, the error, and a text."""
+    def classify(self, error: BaseException) -> tuple[str, str, str]:
+        """Classify the error of a run: return ``how``, the error, and a text."""
         ...
 
 
@@ -138,7 +138,7 @@ _POLL_S: Final = 0.01
 
 
 class MessageWriter:
-    """Tells the program messages, several at a time where they come together."""
+    """Writes messages to the program, several at a time if they come together."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, out: asyncio.WriteTransport) -> None:
         self._loop = loop
@@ -148,7 +148,7 @@ class MessageWriter:
         self._pack = msgpack.Packer(unicode_errors="backslashreplace").pack
 
     def say(self, message: FromAgent) -> None:
-        """Tell the program something. It never waits."""
+        """Send a message to the program. It never waits."""
         if not self._waiting:
             self._loop.call_soon(self.flush)
         self._waiting.append(self._packed(message))
@@ -157,7 +157,7 @@ class MessageWriter:
         return self._pack(message)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the waiting messages."""
         self._out.write(b"".join(self._waiting))
         self._waiting.clear()
 
@@ -170,25 +170,25 @@ class MessageWriter:
 
 
 def own_output() -> BinaryIO:
-    """Keep the standard output for messages: what is printed goes to the standard error."""
+    """Keep the standard output for messages: printed text goes to the standard error."""
     out = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(out, "wb", buffering=0)
 
 
 async def open_output(out: BinaryIO) -> MessageWriter:
-    """Make the pipe to the program ready."""
+    """Open the pipe to the program."""
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, out)
     return MessageWriter(loop, transport)
 
 
-async def listen(source: BinaryIO, told: Callable[[dict[str, Any]], None]) -> None:
+async def listen(source: BinaryIO, on_message: Callable[[dict[str, Any]], None]) -> None:
     """Read the messages of the program until it has gone.
 
     Args:
-        source: Where they come from.
-        told: Called with each.
+        source: The pipe from the program.
+        on_message: Called with each.
     """
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
@@ -197,7 +197,7 @@ async def listen(source: BinaryIO, told: Callable[[dict[str, Any]], None]) -> No
     while data := await reader.read(_CHUNK):
         unpacker.feed(data)
         for message in unpacker:
-            told(message)
+            on_message(message)
 
 
 def one_line(error: BaseException) -> str:

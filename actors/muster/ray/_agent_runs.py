@@ -35,7 +35,7 @@ _FORCES: Final = 10
 """How often it is cancelled by force meanwhile, until it is over."""
 
 _KEEPER_S: Final = 1.0
-"""What a keeper may take after the grace period to see its command off, in seconds."""
+"""How long a keeper may take after the grace period to end its command, in seconds."""
 
 _AGAIN_S: Final = 1.0
 """How long to wait until the cluster is asked again, in seconds."""
@@ -44,10 +44,10 @@ _MOST_BYTES: Final = LARGEST_BYTES - 4096
 """The largest value, in bytes: the rest of its message is small."""
 
 _MOST_TEXT: Final = 1_000_000
-"""How much of a text about a failure is said, in characters."""
+"""The most characters of a text about a failure in a message."""
 
 _SOON_S: Final = 0.05
-"""How often it is looked whether an earlier run has ended, in seconds."""
+"""The period for checking whether an earlier run has ended, in seconds."""
 
 _ASK_S: Final = 5.0
 """How long to wait for the answer to whether a run has gone, or how it is, in seconds."""
@@ -59,24 +59,24 @@ _SILENT: Final[dict[str, Any]] = {
     "memory": 0,
     "resources": {},
 }
-"""What is told of a detached run that does not answer now, beside its name and its node."""
+"""The description of a detached run that does not answer now, without its name and node."""
 
 
 class AgentRun:
     """One run.
 
     Attributes:
-        message: What the program wants to be run.
-        work: How it is done by Ray.
+        message: The message ``Run`` of the program.
+        work: Its task or actor in Ray.
         over: Set when Ray says that it is over.
         begun: The process of the work and when it has started, once it has begun.
-        wants: Whether the program wants to hear that it was cancelled.
+        wants: Whether the program expects a message when it was cancelled.
         spoiled: Why its gang does not start.
         end: How it has ended by itself.
-        error: What Ray has raised instead.
+        error: The error of Ray instead.
         has_node: Whether its node was alive after that.
-        adopts: Whether it goes on with what an earlier agent has begun.
-        absent: Why there is nothing to go on with.
+        adopts: The actor of the run of an earlier agent that it continues, or None.
+        absent: Why there is no such run.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class AgentRuns:
 
     Args:
         engine: Ray.
-        talk: Tells the program what becomes of them.
-        ask_s: How long detached runs of earlier agents have to answer how they are, in seconds.
+        writer: Sends messages about them to the program.
+        ask_s: The time limit for answers of detached runs of earlier agents, in seconds.
     """
 
-    def __init__(self, engine: Engine, talk: MessageWriter, ask_s: float = _ASK_S) -> None:
+    def __init__(self, engine: Engine, writer: MessageWriter, ask_s: float = _ASK_S) -> None:
         self._engine = engine
-        self._talk = talk
+        self._writer = writer
         self._ask_s = ask_s
         #: The questions to detached runs of earlier agents that are not answered, by their names.
         self._asking: dict[str, asyncio.Future[object]] = {}
@@ -133,7 +133,7 @@ class AgentRuns:
         self._endings = Counter[str]()
 
     def spawn(self, work: Awaitable[None]) -> None:
-        """Do something beside; what it raises is printed."""
+        """Run a coroutine in the background; its error is printed."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._spawned)
@@ -151,16 +151,16 @@ class AgentRuns:
 
     def _begin(self, run: AgentRun) -> None:
         self._runs[run.id] = run
-        self.spawn(self._life(run))
+        self.spawn(self._run_to_end(run))
 
     def fetched(self, number: int) -> None:
-        """The program has dealt with the end of a detached run."""
+        """Forget a detached run whose end the program has recorded."""
         work = self._ended.pop(number, None)
         if work is not None:
             self.spawn(work.forget())
 
     def cancel(self, number: int, grace_s: float) -> None:
-        """End a run, and say so when nothing of it is left."""
+        """End a run, and report that when nothing of it is left."""
         run = self._runs.get(number)
         if run is None or run.wants:
             return
@@ -183,7 +183,7 @@ class AgentRuns:
     # Detached runs of earlier agents
 
     async def survivors(self) -> None:
-        """Say which there are."""
+        """List them to the program."""
         names = await self._names()
         # Not before: a run that has begun meanwhile would count as one of an earlier agent.
         mine = {run.message["name"] for run in self._runs.values()}
@@ -191,11 +191,11 @@ class AgentRuns:
         found = await asyncio.gather(*(self._survivor(name) for name in names if name not in mine))
         there = cast("list[SurvivorMap]", [one for one in found if one is not None])
         if all(one["state"] != "silent" for one in there):
-            await self._quietly(remove_unused_groups(self._engine))
-        self._talk.say({"say": "survivors", "survivors": there})
+            await self._suppressing_errors(remove_unused_groups(self._engine))
+        self._writer.say({"say": "survivors", "survivors": there})
 
     async def _names(self) -> list[str]:
-        """Return the names of all detached runs, as soon as the cluster tells them."""
+        """Return the names of all detached runs, as soon as the cluster answers."""
         while True:
             try:
                 return await asyncio.to_thread(self._engine.names_of_detached)
@@ -218,7 +218,7 @@ class AgentRuns:
         return await self._silent(name, actor)
 
     async def _silent(self, name: str, actor: Handle) -> dict[str, Any] | None:
-        """Return what is told of a detached run that does not answer: its node may be busy."""
+        """Return the description of a detached run that does not answer: its node may be busy."""
         with suppress(Exception):
             if await asyncio.to_thread(self._engine.is_pending, actor):
                 await asyncio.to_thread(self._engine.kill, actor)  # nothing of it has begun
@@ -230,13 +230,13 @@ class AgentRuns:
         return {**_SILENT, "node": "", "name": name}
 
     def _ask(self, name: str, actor: Handle) -> asyncio.Future[object]:
-        """Ask a detached run how it is, unless it still owes an answer."""
+        """Ask a detached run for its state, unless an answer is still to come."""
         if name not in self._asking:
             self._asking[name] = asyncio.ensure_future(_answer(actor.about.remote()))
         return self._asking[name]
 
     def _answered(self, name: str, asked: asyncio.Future[object]) -> dict[str, Any] | None:
-        """Return what a detached run has answered; None if it cannot answer."""
+        """Return the answer of a detached run; None if it cannot answer."""
         if self._asking.get(name) is asked:
             del self._asking[name]
         return None if asked.exception() else cast("dict[str, Any]", asked.result())
@@ -247,9 +247,9 @@ class AgentRuns:
         return error is not None and self._engine.is_away(error)
 
     async def _about(self, run: AgentRun, name: str, actor: Handle) -> dict[str, Any] | None:
-        """Return how a detached run is, as soon as it answers; None if it is dead, or to end."""
+        """Return the state of a detached run, as soon as it answers; None if it is dead, or to end."""
         loop = asyncio.get_running_loop()
-        told_at: float | None = loop.time() + self._ask_s
+        warning_at: float | None = loop.time() + self._ask_s
         while not run.ending:
             asked = self._ask(name, actor)
             await asyncio.wait({asked}, timeout=_SOON_S)
@@ -258,10 +258,10 @@ class AgentRuns:
                 if about is not None or not self._is_silent(asked):
                     return about
                 await asyncio.sleep(_SOON_S)
-            if told_at is not None and loop.time() >= told_at:
-                told_at = None
+            if warning_at is not None and loop.time() >= warning_at:
+                warning_at = None
                 text = f"the detached run {name} does not answer; it is waited for"
-                self._talk.say({"say": "warning", "text": text})
+                self._writer.say({"say": "warning", "text": text})
         return None
 
     def adopt(self, number: int, name: str, grace_s: float) -> None:
@@ -272,23 +272,27 @@ class AgentRuns:
         self._begin(AgentRun(message, work, adopts=work))
 
     async def _find(self, run: AgentRun, work: DetachedActor) -> None:
-        """Find a detached run of an earlier agent, and hear its items until the last one."""
+        """Find a detached run of an earlier agent, and follow its items until the last one."""
         actor = await self._actor(work.name)
         about = None if actor is None else await self._about(run, work.name, actor)
         if run.ending and actor is not None:  # meanwhile
-            await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
+            await self._suppressing_errors(
+                end_detached(self._engine, actor, run.message["grace_s"])
+            )
             return
         if actor is None or about is None or about["state"] == "placed":
             if actor is not None:
-                await self._quietly(end_detached(self._engine, actor, run.message["grace_s"]))
+                await self._suppressing_errors(
+                    end_detached(self._engine, actor, run.message["grace_s"])
+                )
             run.absent = f"the detached run {work.name} is not there, or has not begun"
             return
         run.message |= {**about, "work": {"kind": about["kind"]}}
         work.found(actor, about.get("group"))
-        await self._hear_all(run, None, None)
+        await self._follow_items(run, None, None)
 
     async def _actor(self, name: str) -> Handle | None:
-        """Return the actor of a detached run, as soon as the cluster tells."""
+        """Return the actor of a detached run, as soon as the cluster answers."""
         while True:
             try:
                 return await asyncio.to_thread(self._engine.detached, name)
@@ -297,7 +301,7 @@ class AgentRuns:
                 await asyncio.sleep(_AGAIN_S)
 
     def end_survivor(self, name: str, grace_s: float) -> None:
-        """End a detached run that nobody adopts; a new run of its ask waits for that."""
+        """End a detached run that was not adopted; a new run of its ask waits for that."""
         self._endings[_ask_of(name)] += 1
         self.spawn(self._end_survivor(name, grace_s))
 
@@ -308,7 +312,7 @@ class AgentRuns:
             self._endings -= Counter([_ask_of(name)])
 
     async def _end_actor(self, name: str, grace_s: float) -> None:
-        """End a detached run, as soon as the cluster lets that be done."""
+        """End a detached run, as soon as the cluster can do that."""
         while (actor := await self._actor(name)) is not None:
             try:
                 await end_detached(self._engine, actor, grace_s)
@@ -316,16 +320,16 @@ class AgentRuns:
                 sys.stderr.write(f"muster: {name} is not ended yet: {one_line(error)}\n")
                 await asyncio.sleep(_AGAIN_S)
             else:
-                await self._quietly(remove_unused_groups(self._engine))
+                await self._suppressing_errors(remove_unused_groups(self._engine))
                 return
 
     def miss(self, gate: GateOf, why: str) -> None:
-        """Note that a member of a gang is not going to be sent."""
+        """Record that a member of a gang is not going to be sent."""
         self._gates.miss(gate, why)
 
     # The life of a run
 
-    async def _life(self, run: AgentRun) -> None:
+    async def _run_to_end(self, run: AgentRun) -> None:
         try:
             if run.adopts is None:
                 await self._follow(run)
@@ -336,24 +340,24 @@ class AgentRuns:
         except Exception as error:  # noqa: BLE001 - whatever Ray raises
             run.error = error
         run.over.set()
-        await self._after(run)
+        await self._conclude(run)
 
-    async def _after(self, run: AgentRun) -> None:
-        """Go on when Ray says that a run is over."""
+    async def _conclude(self, run: AgentRun) -> None:
+        """Report the end of a run that is over in Ray."""
         if run.gate is not None and run.member is not None:
             self._gates.leave(run.gate, run.member, "another member of the gang has not started")
         if run.ending:
-            return  # whoever ends it says the rest
+            return  # the task that ends it reports that
         if run.error is not None:
             run.has_node = await self._is_alive(run.node)
             if run.begun is not None and run.has_node:
                 await self._is_gone(run)
         if isinstance(run.work, DetachedActor):
             self._ended[run.id] = run.work
-        self._say_end(run)
+        self._report_end(run)
 
     async def _follow(self, run: AgentRun) -> None:
-        """Submit a run, and hear its items until the last one."""
+        """Submit a run, and follow its items until the last one."""
         ask = _ask_of(run.message["name"])
         while self._endings[ask] and not run.ending:  # noqa: ASYNC110 - it may last
             await asyncio.sleep(_SOON_S)
@@ -366,17 +370,17 @@ class AgentRuns:
                 group = await self._gates.reserved(run.gate, run.member)
             actor = await self._gates.actor()
         if not run.ending:
-            await self._hear_all(run, actor, group)
+            await self._follow_items(run, actor, group)
 
-    async def _hear_all(
+    async def _follow_items(
         self, run: AgentRun, actor: Handle, group: tuple[Group, int] | None
     ) -> None:
         async for item in run.work.items(actor, group):
-            if self._hear(run, item):
+            if self._handle_item(run, item):
                 return
 
-    def _hear(self, run: AgentRun, item: Item) -> bool:
-        """Deal with an item of a run; return whether it was the last one."""
+    def _handle_item(self, run: AgentRun, item: Item) -> bool:
+        """Handle an item of a run; return whether it was the last one."""
         what, *values = item
         if what == PLACED:
             if run.gate is not None and run.member is not None:
@@ -385,7 +389,7 @@ class AgentRuns:
         if what == STARTED:
             run.begun = values[0], values[1]
             if not run.ending:
-                self._talk.say({"say": "started", "id": run.id, "pid": values[0]})
+                self._writer.say({"say": "started", "id": run.id, "pid": values[0]})
             return False
         if what == CLOSED:
             if run.gate is not None and values[1]:
@@ -395,36 +399,38 @@ class AgentRuns:
         run.end = item
         return True
 
-    def _say_end(self, run: AgentRun) -> None:
-        """Say how a run has ended by itself."""
+    def _report_end(self, run: AgentRun) -> None:
+        """Report how a run has ended by itself."""
         if self._runs.pop(run.id, None) is None:
             return
         what, *values = run.end or (None,)
         if what == ENDED and len(values[1] or b"") > _MOST_BYTES:
             text = f"the value has {len(values[1])} bytes, the most are {_MOST_BYTES}"
-            self._say_failed(run, "work", text, "")
+            self._report_failure(run, "work", text, "")
         elif what == ENDED:
-            self._talk.say({"say": "ended", "id": run.id, "status": values[0], "value": values[1]})
+            self._writer.say(
+                {"say": "ended", "id": run.id, "status": values[0], "value": values[1]}
+            )
         elif what == FAILED:
-            self._say_failed(run, "work", values[0], values[1])
+            self._report_failure(run, "work", values[0], values[1])
         elif run.absent is not None:
-            self._say_failed(run, "not_started", run.absent, run.absent)
+            self._report_failure(run, "not_started", run.absent, run.absent)
         elif run.spoiled is not None:
-            self._say_failed(run, "gate", run.spoiled, run.spoiled)
+            self._report_failure(run, "gate", run.spoiled, run.spoiled)
         elif run.error is not None:
-            how, error, text = self._engine.how(run.error)
+            how, error, text = self._engine.classify(run.error)
             # To Ray, a node that has gone and one that is too small are the same.
             is_lost = how in {"not_started", "lost"} and not run.has_node
-            self._say_failed(run, "node_lost" if is_lost else how, error, text)
+            self._report_failure(run, "node_lost" if is_lost else how, error, text)
         else:
-            self._say_failed(run, "lost", "the task has ended without a result", "")
+            self._report_failure(run, "lost", "the task has ended without a result", "")
 
-    def _say_failed(self, run: AgentRun, how: str, error: str, text: str) -> None:
-        said = {"say": "failed", "id": run.id, "how": how, "error": error[:_MOST_TEXT]}
-        said["text"] = text if len(text) <= _MOST_TEXT else f"… {text[-_MOST_TEXT:]}"
-        self._talk.say(cast("Failed", said))
+    def _report_failure(self, run: AgentRun, how: str, error: str, text: str) -> None:
+        message = {"say": "failed", "id": run.id, "how": how, "error": error[:_MOST_TEXT]}
+        message["text"] = text if len(text) <= _MOST_TEXT else f"… {text[-_MOST_TEXT:]}"
+        self._writer.say(cast("Failed", message))
 
-    # Its end from outside
+    # Ending a run
 
     def _spoil(self, run: AgentRun, why: str) -> None:
         """End a run since its gang does not start."""
@@ -440,22 +446,22 @@ class AgentRuns:
         """End a run: softly at once, by force after the grace period."""
         if run.gate is not None and run.member is not None:
             self._gates.close(run.gate, "another member of the gang was cancelled")
-        gone = await self._let_end(run, grace_s)
-        await self._quietly(run.work.forget())
+        gone = await self._request_end(run, grace_s)
+        await self._suppressing_errors(run.work.forget())
         if not gone:
             sys.stderr.write(f"muster: {run.message['name']} was cancelled, and may still run\n")
         if run.wants and self._runs.pop(run.id, None) is not None:
-            self._talk.say({"say": "cancelled", "id": run.id, "gone": gone})
+            self._writer.say({"say": "cancelled", "id": run.id, "gone": gone})
         else:
-            self._say_end(run)
+            self._report_end(run)
 
-    async def _let_end(self, run: AgentRun, grace_s: float) -> bool:
+    async def _request_end(self, run: AgentRun, grace_s: float) -> bool:
         """End a run; return whether it has gone."""
         slack = _KEEPER_S if run.is_command else 0.0
-        if not await self._softly(run, grace_s + slack):
+        if not await self._cancel_softly(run, grace_s + slack):
             # Ray drops a forced cancel that comes while a soft one is on its way.
             for _ in range(_FORCES):
-                await self._quietly(run.work.end(force=True))
+                await self._suppressing_errors(run.work.end(force=True))
                 if await _within(run.over, _FORCED_S / _FORCES):
                     break
             return await self._is_gone(run)
@@ -463,31 +469,31 @@ class AgentRuns:
             return await self._is_gone(run)
         return True
 
-    async def _softly(self, run: AgentRun, within_s: float) -> bool:
+    async def _cancel_softly(self, run: AgentRun, within_s: float) -> bool:
         """Ask a run to end; return whether it is over in time.
 
-        Ray loses a soft cancel that comes while the task begins, and then tells none of its items:
-        so it is asked several times. The runner does not interrupt its work twice.
+        Ray loses a soft cancel that comes while the task begins, and then delivers none of its items:
+        so it is sent several times. The runner does not interrupt its work twice.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + within_s
         for pause_s in _ASK_AGAIN_S:
             if run.over.is_set():
                 return True
-            await self._quietly(run.work.end(force=False))
+            await self._suppressing_errors(run.work.end(force=False))
             if await _within(run.over, min(pause_s, max(0.0, until - loop.time()))):
                 return True
         return await _within(run.over, max(0.0, until - loop.time()))
 
     async def _is_gone(self, run: AgentRun) -> bool:
-        """Ask on the node whether a run has gone that has not told its end.
+        """Ask on the node whether a run has gone whose end was not reported.
 
         A command whose worker was killed may take its grace period. So long the same ask must not
         run again.
         """
         if run.begun is None:
             return run.over.is_set()
-        if run.error is not None and self._engine.how(run.error)[0] == "node_lost":
+        if run.error is not None and self._engine.classify(run.error)[0] == "node_lost":
             return True
         pid, at = run.begun
         grace_s = run.message["grace_s"] if run.is_command else 0.0
@@ -495,21 +501,21 @@ class AgentRuns:
         if run.is_command:
             what = ("is_over", pid, at, 0.0 if run.ending else grace_s)
         with suppress(Exception):
-            # In a thread: Ray's head is told of the function, if it is the first time.
+            # In a thread: the first call registers the function with Ray's head.
             asked = await asyncio.to_thread(self._engine.small, run.node, *what)
             return bool(await asyncio.wait_for(_answer(asked), grace_s + _ASK_S))
         # The node does not answer. When it has gone, nothing of the run is left.
         return False
 
     async def _is_alive(self, node: str) -> bool:
-        """Return whether a node is alive; True if Ray does not say."""
+        """Return whether a node is alive; True if Ray does not answer."""
         with suppress(Exception):
             nodes = await asyncio.wait_for(asyncio.to_thread(self._engine.nodes), _ASK_S)
             return any(one["id"] == node for one in nodes)
         return True
 
-    async def _quietly(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something whose failure changes nothing: the wait for the end goes on."""
+    async def _suppressing_errors(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await something, and ignore its failure: the wait for the end goes on."""
         try:
             await work
         except Exception as error:  # noqa: BLE001 - whatever Ray raises

@@ -1,4 +1,4 @@
-"""What the agent does from its first message to the end of the program.
+"""The server of the agent, from its first message to the end of the program.
 
 The modules ``_agent_*`` run in the process that is connected to Ray. They are standard library and
 msgpack alone, and know Ray by the class ``Engine``, which ``agent.py`` implements: any Python that
@@ -40,7 +40,7 @@ _AGAIN_S: Final = 1.0
 """How long to wait until Ray's head is asked again, in seconds."""
 
 _LISTEN_S: Final = 10.0
-"""How long the address may take to answer at all, in seconds."""
+"""The time limit for connecting to the address, in seconds."""
 
 _PROBE_S: Final = 60.0
 _WARM_S: Final = 60.0
@@ -53,10 +53,10 @@ class _LoadableEngine(Engine, Protocol):
 class _AgentServer:
     """An agent that is connected, or is being connected."""
 
-    def __init__(self, engine: _LoadableEngine, talk: MessageWriter) -> None:
+    def __init__(self, engine: _LoadableEngine, writer: MessageWriter) -> None:
         self._engine = engine
-        self._talk = talk
-        self._runs = AgentRuns(engine, talk)
+        self._writer = writer
+        self._runs = AgentRuns(engine, writer)
         self._nodes: list[NodeMap] | None = None
         self._probed: set[str] = set()
         self._waiting: list[dict[str, Any]] | None = []
@@ -68,7 +68,7 @@ class _AgentServer:
         self.status = 0
 
     def handle_message(self, message: dict[str, Any]) -> None:
-        """Do what the program says; what it says before the connection stands waits for that."""
+        """Handle a message of the program; messages before the connection is made wait for that."""
         if message.get("do") == "connect":
             self._term = message.get("leads")
             self._runs.spawn(self._connect(message))
@@ -83,7 +83,7 @@ class _AgentServer:
 
     # REPLICA-15
     def _go_on(self) -> None:
-        """Do what waits: at once, or with a term when it is known that none is higher."""
+        """Handle the waiting messages: at once, or with a term when none is known to be higher."""
         if self._term is None:
             self._do_waiting()
         else:
@@ -91,14 +91,14 @@ class _AgentServer:
 
     async def _look(self, own: Term) -> None:
         highest = await self._highest(own)
-        if highest > own["term"]:  # what waits, and what comes, is not done
-            self._talk.say({"say": "outdone", "term": highest})
+        if highest > own["term"]:  # neither waiting nor later messages are handled
+            self._writer.say({"say": "outdone", "term": highest})
             self.over.set()
         else:
             self._do_waiting()
 
     async def _highest(self, own: Term) -> int:
-        """Return the highest term that is known, as soon as Ray's head tells."""
+        """Return the highest known term, as soon as Ray's head answers."""
         while True:
             try:
                 return await asyncio.to_thread(
@@ -175,18 +175,18 @@ class _AgentServer:
             self._refuse("python" if differs else "connect", " ".join(str(error).split()))
             return
         self.is_connected = True
-        self._talk.say({"say": "connected", "ray": ray, "python": python})
+        self._writer.say({"say": "connected", "ray": ray, "python": python})
         self._go_on()
 
     def _refuse(self, reason: Literal["import", "python", "connect"], text: str) -> None:
-        self._talk.say({"say": "refused", "reason": reason, "text": text})
+        self._writer.say({"say": "refused", "reason": reason, "text": text})
         self.status = 1
         self.over.set()
 
     async def beat(self) -> None:
-        """Say that the agent lives, for as long as it does."""
+        """Send a sign of life from time to time, for as long as the agent lives."""
         while True:
-            self._talk.say({"say": "beat"})
+            self._writer.say({"say": "beat"})
             await asyncio.sleep(BEAT_S)
 
     async def close(self) -> None:
@@ -211,7 +211,7 @@ class _AgentServer:
             else:
                 if nodes != self._nodes:
                     self._nodes = nodes
-                    self._talk.say({"say": "nodes", "nodes": nodes})
+                    self._writer.say({"say": "nodes", "nodes": nodes})
                     self._probe_new(nodes)
             await asyncio.sleep(every_s)
 
@@ -222,7 +222,7 @@ class _AgentServer:
                 self._runs.spawn(self._probe(node["id"]))
 
     async def _probe(self, node: str) -> None:
-        """See whether soft cancel can reach the work on a node."""
+        """Check whether soft cancel can reach the work on a node."""
         with suppress(Exception):
             asked = await asyncio.to_thread(self._engine.small, node, "ignores_interrupts")
             if await asyncio.wait_for(_awaited(asked), _PROBE_S):
@@ -231,7 +231,7 @@ class _AgentServer:
                     "background of a script: a callable that is evicted does not hear of it, and "
                     "is killed after its grace period"
                 )
-                self._talk.say({"say": "warning", "text": text, "node": node})
+                self._writer.say({"say": "warning", "text": text, "node": node})
 
     async def _warm(self, node: str, count: int) -> None:
         """Start workers on a node: each holds one until all are there."""
@@ -245,7 +245,7 @@ class _AgentServer:
 
 
 async def _check_listens(address: str) -> None:
-    """See whether anything listens at an address: Ray itself would try for minutes.
+    """Check that an address accepts connections: Ray itself would try for minutes.
 
     Raises:
         ConnectionError: If not.
@@ -285,14 +285,14 @@ async def serve(engine: object) -> NoReturn:
     Args:
         engine: Ray.
     """
-    talk = await open_output(own_output())
-    serving = _AgentServer(cast("_LoadableEngine", engine), talk)
+    writer = await open_output(own_output())
+    serving = _AgentServer(cast("_LoadableEngine", engine), writer)
     beats = asyncio.ensure_future(serving.beat())
     program = asyncio.ensure_future(listen(sys.stdin.buffer, serving.handle_message))
     over = asyncio.ensure_future(serving.over.wait())
     await asyncio.wait({program, over}, return_when=asyncio.FIRST_COMPLETED)
     await serving.close()
     beats.cancel()
-    await talk.drain(_LAST_S)
+    await writer.drain(_LAST_S)
     sys.stderr.flush()
     os._exit(serving.status)  # a thread may be in a call of Ray that does not return

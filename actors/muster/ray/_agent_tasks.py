@@ -1,4 +1,4 @@
-"""Tasks, detached actors and gates: how the agent has Ray do a run, and start a gang together.
+"""Tasks, detached actors and gates: how the agent runs work in Ray, and starts gangs together.
 
 A run is one task of Ray, or a detached actor that outlives the program. The members of a gang wait at
 a gate: they begin when all are placed, or none of them does.
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 _TOKEN: Final = uuid.uuid4().hex[:12]
-"""What no other agent has: gangs of different programs may have the same name."""
+"""A text that no other agent has: gangs of different programs may have the same name."""
 
 _LOOK_S: Final = 5.0
-"""How long one call for the news of a detached run may last, in seconds."""
+"""The time limit of one call for the new items of a detached run, in seconds."""
 
 _AGAIN_S: Final = 0.2
 """How long to wait before a call is tried again, in seconds."""
@@ -45,7 +45,7 @@ class RayTask:
         self._ending = asyncio.Event()
 
     async def items(self, gate: Handle, group: tuple[Group, int] | None) -> AsyncIterator[Item]:
-        """Submit it, and give its items."""
+        """Submit it, and yield its items."""
         if self._engine.submits_slowly(self._message):
             await asyncio.to_thread(self._submit, gate, group)
         else:
@@ -67,7 +67,7 @@ class RayTask:
             await asyncio.to_thread(self._engine.cancel, self._items, force=force)
 
     async def forget(self) -> None:
-        """Nobody needs its end any more."""
+        """Forget it: its end is not needed any more."""
 
 
 class DetachedActor:
@@ -93,7 +93,7 @@ class DetachedActor:
         self._may_have_begun = True
 
     async def items(self, gate: Handle, group: tuple[Group, int] | None) -> AsyncIterator[Item]:
-        """Start it, if it was not, and give its items."""
+        """Start it, if it was not started, and yield its items."""
         if self._actor is None and not await self._begin(gate, group):
             return
         actor: Handle = self._actor
@@ -151,7 +151,7 @@ class DetachedActor:
             await asyncio.wait_for(_done(self._actor.end.remote()), _HEARD_S)
 
     async def forget(self) -> None:
-        """Let the actor go, and what was reserved for its gang, if it is the last one."""
+        """Release the actor, and the reservation of its gang if it is the last one."""
         if self._actor is not None:
             await asyncio.to_thread(self._engine.kill, self._actor)
         if self._group is not None:
@@ -181,7 +181,7 @@ def group_name(gate: str) -> str:
 
 
 async def remove_unused_groups(engine: Engine, only: str | None = None) -> None:
-    """Give back what was reserved for detached runs none of which is left.
+    """Release the reservations for detached runs none of which is left.
 
     Args:
         engine: Ray.
@@ -227,7 +227,7 @@ _MOST_CLOSED: Final = 1000
 
 
 class GangMember:
-    """A run, as its gate sees it.
+    """A member of a gang at its gate.
 
     Attributes:
         message: What the program wants to be run.
@@ -252,7 +252,7 @@ class GangGate:
         self.closed: str | None = None
         self.opened = False
         self.came: list[GangMember] = []
-        self.here: set[GangMember] = set()
+        self.present: set[GangMember] = set()
         self.placed: set[GangMember] = set()
         self.complete = asyncio.Event()
         self.closing = asyncio.Event()
@@ -274,7 +274,7 @@ class GangGates:
         self._starting = asyncio.Lock()
 
     def join(self, member: GangMember) -> GangGate:
-        """Note a member of a gang.
+        """Record a member of a gang.
 
         Raises:
             GateClosedError: If another member has failed already.
@@ -287,18 +287,18 @@ class GangGates:
         gate.came.append(member)
         if len(gate.came) >= gate.peers:
             gate.complete.set()
-        gate.here.add(member)
+        gate.present.add(member)
         return gate
 
     def miss(self, about: GateOf, why: str) -> None:
-        """Note that a member is not going to come, so that the gang does not start."""
+        """Record that a member is not going to come, so that the gang does not start."""
         gate = self._gate(about)
         if gate is not None:
             self.close(gate, why)
             self._forget(gate)
 
     def _gate(self, about: GateOf) -> GangGate | None:
-        """Return a gate, which is new if nobody has come yet; None if it was closed and left."""
+        """Return a gate, a new one if no member has come yet; None if it was closed and left."""
         name = about["name"]
         if name in self._closed:
             return None
@@ -330,7 +330,7 @@ class GangGates:
             return None
         if gate.reserving is None:
             gate.reserving = asyncio.ensure_future(self._reserve(gate))
-            gate.reserving.add_done_callback(_heard)
+            gate.reserving.add_done_callback(_retrieve_failure)
         closing = asyncio.ensure_future(gate.closing.wait())
         await asyncio.wait({gate.reserving, closing}, return_when=asyncio.FIRST_COMPLETED)
         closing.cancel()
@@ -364,7 +364,7 @@ class GangGates:
         raise GateClosedError(why)
 
     def placed(self, gate: GangGate, member: GangMember) -> None:
-        """Note that a member has its room and waits; open the gate if it was the last one."""
+        """Record that a member has its room and waits; open the gate if it was the last one."""
         gate.placed.add(member)
         if not gate.opened and gate.closed is None and len(gate.placed) >= gate.peers:
             gate.opened = True
@@ -379,38 +379,38 @@ class GangGates:
             self.close(gate, f"the gate is lost: {error}")
 
     def lost(self, gate: GangGate) -> None:
-        """Note that the actor at which the members wait is lost."""
+        """Record that the actor at which the members wait is lost."""
         self._actor = None
         self.close(gate, "the gate is lost")
 
     def close(self, gate: GangGate, why: str) -> None:
-        """Say that a gang does not start: end all its members that are here."""
+        """Close a gate: the gang does not start; end all its members that have come."""
         if gate.opened or gate.closed is not None:
             return
         gate.closed = why
         gate.complete.set()
         gate.closing.set()
         if self._actor is not None:
-            # Told now, before the gate may be forgotten there.
-            self._spawn(self._told_closed(self._actor.go.remote(gate.name, False)))
-        for member in list(gate.here):
+            # Sent now, before the actor may forget the gate.
+            self._spawn(self._await_closing(self._actor.go.remote(gate.name, False)))
+        for member in list(gate.present):
             member.spoil(why)
 
-    async def _told_closed(self, told: Handle) -> None:
+    async def _await_closing(self, call: Handle) -> None:
         try:
-            await told
-        except Exception:  # noqa: BLE001 - then those who wait have heard it
+            await call
+        except Exception:  # noqa: BLE001 - then the waiting members know that the actor is lost
             self._actor = None
 
     def leave(self, gate: GangGate, member: GangMember, why: str) -> None:
-        """Note that a run is over."""
-        gate.here.discard(member)
+        """Record that a run is over."""
+        gate.present.discard(member)
         self.close(gate, why)
         self._forget(gate)
 
     def _forget(self, gate: GangGate) -> None:
-        """Clear away a gate when all its members are over."""
-        if gate.here:
+        """Remove a gate when all its members are over."""
+        if gate.present:
             return
         if gate.group is not None and not (gate.opened and gate.keeps_group):
             group, gate.group = gate.group, None
@@ -435,7 +435,7 @@ def _needs_room(member: GangMember) -> bool:
     return any(amount > 0 for amount in amounts)
 
 
-def _heard(reserving: asyncio.Task[Group]) -> None:
+def _retrieve_failure(reserving: asyncio.Task[Group]) -> None:
     """Take the failure of a reservation that no member waits for any more."""
     if not reserving.cancelled():
         reserving.exception()

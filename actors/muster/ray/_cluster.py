@@ -109,7 +109,7 @@ class Cluster:
         A node that is alive and has something to schedule is added, with the labels of Ray and
         ``ray.io/node-id`` as its attributes. One that has gone is removed: what ran there is
         pending again. One that has come again with another id is removed and added. One that
-        drains takes no more asks. Only what has changed is told, and nodes that do not have the
+        drains takes no more asks. Only changes are submitted, and nodes that do not have the
         attribute ``ray.io/node-id`` are left alone. A node that the scheduler refuses is logged.
 
         If the scheduler has nodes of Ray from its store, those that are still there stay, with
@@ -121,7 +121,7 @@ class Cluster:
         Args:
             scheduler: The scheduler.
             every: How often to look at the nodes, in seconds.
-            task_status: Told when the first nodes are there.
+            task_status: Started when the first nodes are there.
 
         Raises:
             EventError: If ``every`` is not a number above 0, or another task follows the nodes.
@@ -196,7 +196,7 @@ class Cluster:
             terms = RunTerms(_GRACE_S)
             outcome = await self.runs.run(allocation, work, terms, started or (lambda: None))
         except RayLostError:
-            # The nodes are being removed. If the scheduler hears of that first, the block of the
+            # The nodes are being removed. If the scheduler knows that first, the block of the
             # allocation ends because the node was lost, and the ask is pending again.
             await trio.sleep(_SETTLE_S)
             raise
@@ -205,7 +205,7 @@ class Cluster:
         return outcome.result
 
     async def survivors(self) -> tuple[Survivor, ...]:
-        """Return the detached runs of earlier programs that nobody has adopted yet.
+        """Return the detached runs of earlier programs that were not adopted yet.
 
         Raises:
             RayLostError: If the connection was lost.
@@ -259,7 +259,7 @@ async def connect(
 ) -> AsyncGenerator[Cluster, None]:
     """Be connected to a cluster of Ray for the time of an ``async with`` block.
 
-    Ray is spoken to by an *agent*, a process of its own, which ends with the block. Open the block
+    The connection belongs to an *agent*, a process of its own, which ends with the block. Open the block
     outside of that of the scheduler, which can then still end its work.
 
     Muster knows only of its own work. What others run on the same nodes makes runs wait in Ray,
@@ -273,7 +273,7 @@ async def connect(
         node_name: The label that has the names of the nodes; a node without it, or any if this is
             None, is called by its id.
         select: Only nodes with these labels are nodes of Muster.
-        resources: What the resources of Ray are called in Muster; all others keep their names.
+        resources: The names in Muster of the resources of Ray; all others keep their names.
         warm: How many workers Ray starts on each node when it is added: the first runs there need
             not wait for them.
         log_to_driver: Whether what work prints is logged here as well (``muster.ray``, at the level
@@ -347,7 +347,7 @@ def _check_labels(select: object) -> None:
 def _foremost(
     group: BaseExceptionGroup[BaseException], leaving: BaseException | None
 ) -> BaseException:
-    """Return what to raise when tasks have failed and ``leaving`` has ended the body."""
+    """Return the error to raise when tasks have failed and ``leaving`` has ended the body."""
     failures = [error for error in group.exceptions if not isinstance(error, trio.Cancelled)]
     if not failures:
         return group if leaving is None else leaving
@@ -371,8 +371,8 @@ class RayBinder:
     (:class:`WorkError`), and the ask is pending again if it has a retry left. If Ray cannot start
     the work, or loses the worker, the bind has failed (:class:`RunFailedError`). If the connection to Ray is lost (:class:`RayLostError`), or another
     member of the gang could not be started, this does not count for ``bind_attempts``. A command
-    whose connection is lost may go on until the end of its grace period, and nobody tells when it
-    has ended. So its run comes back after that, and the same ask does not begin again before,
+    whose connection is lost may go on until the end of its grace period, and its end is not
+    reported. So its run comes back after that, and the same ask does not begin again before,
     except with an endless grace period. If a node dies, its run waits up to 20 s for
     :meth:`Cluster.follow` to remove it, so that the allocation ends as ``node_lost``.
 
@@ -386,11 +386,11 @@ class RayBinder:
 
     Detached work outlives this program. With a store, the next program goes on with the work of
     asks that are bound, or takes its result; a scheduler that is closed leaves it alone. Without a
-    store nobody knows the asks any more, and a scheduler that is closed ends the work; only what
-    is left by a program that was killed survives. A new program may take it over: see
+    store the asks are forgotten, and a scheduler that is closed ends the work; only the work of a
+    program that was killed survives. A new program may take it over: see
     :meth:`Cluster.survivors`, add the asks and bind them to the same nodes (a Pod with
     ``spec.nodeName`` is bound from the start). An ask with the same names and resources, on the
-    same node, goes on with the work. In both cases, what nobody adopts in time is ended. The result
+    same node, goes on with the work. In both cases, work that is not adopted in time is ended. The result
     stays there until the store has the end of the ask, so that ``done`` may be called twice if
     this program is killed between the two.
 
@@ -407,8 +407,8 @@ class RayBinder:
             one placement group, also against others on the cluster.
         detached: Whether work outlives this program. It takes about a second to begin, so this is
             for long work.
-        adopt_within: When what an earlier program has left is ended if nobody has adopted it, in
-            seconds since the scheduler has come.
+        adopt_within: When work of an earlier program is ended that was not adopted, in seconds since
+            the scheduler has come.
 
     Raises:
         EventError: If an argument is invalid.
@@ -489,7 +489,7 @@ def terms_of(
     *,
     detached: bool,
 ) -> RunTerms:
-    """Return how the runs of a binder are run.
+    """Return the terms of the runs of a binder.
 
     Raises:
         EventError: If an argument is invalid.

@@ -1,9 +1,9 @@
 """The link to the agent, which is started again whenever it was lost.
 
 When the agent is lost, Ray kills the workers of its job, within a fraction of a second. A callable
-dies with its worker. A command does not: its keeper gives it the grace period, and nobody is told
-when it has ended. But the keeper knows the grace period, so it is known until when at the latest: the
-ask of lost work does not begin again before.
+dies with its worker. A command does not: its keeper gives it the grace period, and its end is not
+reported. But the keeper knows the grace period, so the latest end is known: the ask of lost work does
+not begin again before.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _EXTRA: Final = "pip install 'muster-scheduler[ray]'"
 @final
 @attrs.frozen
 class RayTarget:
-    """Where the agent is connected.
+    """The target of the connection of the agent.
 
     Attributes:
         address: The address of Ray.
@@ -89,10 +89,10 @@ class NodeList:
 
 @final
 class Link:
-    """Keeps an agent alive, and knows what it has said last.
+    """Keeps an agent alive, and has its latest reports.
 
     Args:
-        target: Where it is connected.
+        target: The target of its connection.
 
     Attributes:
         seen: The nodes of Ray. When the agent is lost, there are none.
@@ -117,7 +117,7 @@ class Link:
         self._term: Term | None = None
         self._outdone: Callable[[int], object] = _ignore
 
-    # What others need
+    # For other tasks
 
     @property
     def is_connected(self) -> bool:
@@ -133,7 +133,7 @@ class Link:
         await self._changed.wait()
 
     def notify(self) -> None:
-        """Wake those who wait for a change."""
+        """Wake the tasks that wait for a change."""
         self._changed.set()
         self._changed = trio.Event()
 
@@ -155,17 +155,17 @@ class Link:
         return self._agent
 
     async def look(self, every_s: float) -> None:
-        """Look at the nodes so often from now on."""
+        """Set the period for listing the nodes."""
         self._every_s = every_s
         if self._agent is not None:
             try:
                 await self._agent.send({"do": "follow", "every_s": every_s})
             except RayLostError:
-                return  # the next one is told when it is connected
+                return  # the next one gets it when it is connected
 
     # REPLICA-15
     async def lead(self, term: Term, outdone: Callable[[int], object]) -> None:
-        """Let all orders have a term, as soon as there is an agent.
+        """Give all orders a term, as soon as there is an agent.
 
         Args:
             term: The term.
@@ -173,12 +173,12 @@ class Link:
         """
         self._term, self._outdone = term, outdone
         while True:
-            with suppress(RayLostError):  # the next one is told when it connects
+            with suppress(RayLostError):  # the next one gets it when it connects
                 agent = await self.agent(inf)
                 await agent.send({"do": "lead", **term})
                 return
 
-    # How an agent is kept
+    # The life of agents
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> Never:
         """Start the agent, and start it again whenever it was lost.
@@ -229,7 +229,8 @@ class Link:
 
         greeting = trio.Event()
         agent = Agent(
-            process, AgentListeners(self._see, when_connected, self._warn, self._hear_outdone)
+            process,
+            AgentListeners(self._set_nodes, when_connected, self._warn, self._handle_outdone),
         )
         try:
             async with trio.open_nursery() as nursery:
@@ -241,7 +242,7 @@ class Link:
                     await agent.listen()
                 finally:
                     self._part_from(agent)
-                    await agent.hang_up()  # who writes to it now must not wait any more
+                    await agent.hang_up()  # tasks that write to it must not wait any more
                 with trio.move_on_after(_LAST_WORDS_S):
                     await logged.wait()
                 nursery.cancel_scope.cancel()
@@ -254,7 +255,7 @@ class Link:
         agent.lose("it was closed")
         self._agent = None
         if self.seen.nodes is not None:
-            self._see([])
+            self._set_nodes([])
         self.notify()
 
     async def _start(self) -> trio.Process:
@@ -280,7 +281,7 @@ class Link:
         logged.set()
 
     async def _greet(self, agent: Agent, connected: trio.Event) -> None:
-        """Say what each new agent has to know."""
+        """Send the settings to a new agent."""
         target = self._target
         try:
             connect: Connect = {
@@ -300,7 +301,7 @@ class Link:
         except RayLostError:
             return
 
-    def _see(self, nodes: list[NodeMap]) -> None:
+    def _set_nodes(self, nodes: list[NodeMap]) -> None:
         self.seen = NodeList(self.seen.version + 1, tuple(nodes))
         self.notify()
 
@@ -308,12 +309,12 @@ class Link:
         node = notice.get("node")
         _LOG.warning("%s", notice["text"] if node is None else f"node {node}: {notice['text']}")
 
-    def _hear_outdone(self, term: int) -> None:
+    def _handle_outdone(self, term: int) -> None:
         self.is_over = True
         self._outdone(term)
 
     def _raise_refused(self, agent: Agent) -> NoReturn:
-        """Raise why the agent could not be connected.
+        """Raise the error of an agent that could not be connected.
 
         Raises:
             ImportError: If it has no Ray.
@@ -342,7 +343,7 @@ def _why(agent: Agent) -> str | None:
 
 
 _KEEPER_S: Final = 1.5
-"""What may pass beside the grace period until a command has ended whose agent has ended, in seconds:
+"""The time beside the grace period until a command has ended whose agent has ended, in seconds:
 Ray ends its worker, its keeper notices that, and in the end kills it."""
 
 _EARLIER_S: Final = 2.0
@@ -350,12 +351,12 @@ _EARLIER_S: Final = 2.0
 
 
 def latest_end(agent: Agent, run: RunHandle, message: RunMessage) -> Callable[[], float] | None:
-    """Say until when the work of a run may last that was lost with its agent.
+    """Return the latest end of the work of a run that was lost with its agent.
 
     Args:
         agent: The agent.
         run: The run.
-        message: What began it.
+        message: The message that began it.
 
     Returns:
         A function that returns the time, of trio's clock, as far as it is known; None if there is
@@ -370,7 +371,7 @@ def latest_end(agent: Agent, run: RunHandle, message: RunMessage) -> Callable[[]
 
 
 def latest_end_after_program(grace_s: float) -> Callable[[], float] | None:
-    """Say until when work may last whose program ended before this one; see :func:`latest_end`.
+    """Return the latest end of work whose program ended before this one; see :func:`latest_end`.
 
     Args:
         grace_s: How long it may take to end, in seconds.
@@ -383,12 +384,12 @@ def latest_end_after_program(grace_s: float) -> Callable[[], float] | None:
 
 @final
 class LostWork:
-    """Work that is ending out of sight.
+    """Work that was lost with its agent and is ending.
 
     Args:
-        link: Tells when something has changed.
-        over_at: Returns when it has ended at the latest.
-        is_followed: Returns whether a scheduler is told of the nodes.
+        link: Wakes it when something has changed.
+        over_at: Returns its latest end.
+        is_followed: Returns whether a scheduler follows the nodes.
         closing_s: How long a scheduler that is being closed waits for it at most, in seconds.
     """
 
@@ -413,7 +414,7 @@ class LostWork:
     async def over(self) -> None:
         """Wait until it has ended."""
         while True:
-            # An allocation that is over does not tell that its scheduler is being closed.
+            # An allocation that is over does not show that its scheduler is being closed.
             before, self._was_followed = self._was_followed, self._is_followed()
             if before and not self._was_followed:
                 self.close()

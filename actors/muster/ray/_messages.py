@@ -1,9 +1,9 @@
-"""What the program and the agent say to each other: maps of msgpack, one after the other.
+"""The messages between the program and the agent: maps of msgpack, one after the other.
 
 The program writes to the agent's standard input, and reads its standard output. Whatever Ray or
 its libraries print there goes to the standard error. The pipe's end, in either direction, means
-that the other side has gone. Each side ignores keys that it does not know, and what is said of
-runs that it does not know.
+that the other side has gone. Each side ignores keys that it does not know, and messages about runs
+that it does not know.
 
 A run has a number, which the program gives; it is never used again while the agent lives. Its
 life in the agent::
@@ -11,9 +11,9 @@ life in the agent::
     Run ──> (placed at the gate) ──> Started ──> Ended | Failed
      └── Cancel at any time ──> Cancelled, once nothing of it is left
 
-For each ``Run`` the agent says exactly one of ``Ended``, ``Failed`` and ``Cancelled``, and at
-most one ``Started`` before. After ``Cancel`` it says ``Cancelled`` unless the end was said before.
-A detached run keeps its end, and its room on the node, until the program says ``Fetched``.
+For each ``Run`` the agent sends exactly one of ``Ended``, ``Failed`` and ``Cancelled``, and at most
+one ``Started`` before. After ``Cancel`` it sends ``Cancelled`` unless the end was sent before.
+A detached run keeps its end, and its room on the node, until the program sends ``Fetched``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from __future__ import annotations
 from typing import Any, Literal, TypedDict
 
 BEAT_S = 1.0
-"""How often the agent says that it lives, in seconds."""
+"""The period of the signs of life of the agent, in seconds."""
 
 SILENCE_S = 10.0
 """After how long a silence the agent is taken for dead, in seconds."""
 
 NEVER_S = 1e9
-"""The longest time in a message, in seconds; stands for an endless ``grace_s``."""
+"""The longest time in a message, in seconds; it replaces an endless ``grace_s``."""
 
 LARGEST_BYTES = 256 * 1024 * 1024
 """The largest message, in bytes; a value that is larger is reported as ``Failed``, as ``work``."""
@@ -63,15 +63,15 @@ class Connect(_Connect, total=False):
 class Lead(Term):
     """Orders have this term from now on: it is noted in Ray's head, where all agents see it.
 
-    Before it does anything further that the program says, the agent looks for a higher term there.
-    If there is one, it says ``Outdone``, does nothing more, and ends.
+    Before it handles a further message, the agent looks for a higher term there. If there is one, it
+    sends ``Outdone``, does nothing more, and ends.
     """
 
     do: Literal["lead"]
 
 
 class Follow(TypedDict):
-    """Look at Ray's nodes every so many seconds, and say ``Nodes`` at first and at each change.
+    """List Ray's nodes every few seconds, and send ``Nodes`` at first and at each change.
 
     A further one replaces the first.
     """
@@ -124,7 +124,7 @@ class GateOf(TypedDict):
 
 
 class Run(TypedDict):
-    """Run something, once, on one node.
+    """Run work, once, on one node.
 
     ``name`` is ``app/ask/number``: with ``detached`` the run is a detached actor
     ``muster/<name>``. An actor of this name that is there already is ended first.
@@ -173,7 +173,7 @@ class Survivors(TypedDict):
 
 
 class EndSurvivor(TypedDict):
-    """End a detached run that nobody has adopted, with everything that it has started."""
+    """End a detached run that was not adopted, with everything that it has started."""
 
     do: Literal["end"]
     name: str
@@ -189,10 +189,10 @@ class Cancel(TypedDict):
 
 
 class Fetched(TypedDict):
-    """The program has dealt with the end of a detached run: nothing needs to keep it any more.
+    """The program has recorded the end of a detached run: nothing needs to keep it any more.
 
-    It follows ``Ended`` or ``Failed`` of a detached run, and is not answered. The program says it
-    when the end is recorded; until then another program would be told the same end.
+    It follows ``Ended`` or ``Failed`` of a detached run, and is not answered. Until it is sent,
+    another program would get the same end.
     """
 
     do: Literal["fetched"]
@@ -200,7 +200,7 @@ class Fetched(TypedDict):
 
 
 class Warm(TypedDict):
-    """Start so many workers on a node, so that the first runs there need not wait for them."""
+    """Start some workers on a node, so that the first runs there need not wait for them."""
 
     do: Literal["warm"]
     node: str
@@ -232,7 +232,7 @@ class Refused(TypedDict):
 
 
 class Outdone(TypedDict):
-    """Another program leads, with a higher term: the agent refuses all that was said, and ends."""
+    """Another program leads, with a higher term: the agent refuses all messages, and ends."""
 
     say: Literal["outdone"]
     term: int
@@ -329,7 +329,7 @@ class _Notice(TypedDict):
 
 
 class Notice(_Notice, total=False):
-    """Something that an operator should know. ``node`` is the id of a node, if it is about one."""
+    """A warning for the operator. ``node`` is the id of a node, if it is about one."""
 
     node: str
 

@@ -44,7 +44,7 @@ class NodeNames:
         self._held: dict[str, str] = {}
 
     def hold(self, name: str, number: str) -> None:
-        """Note that a node has had a name so far."""
+        """Record that a node has had a name so far."""
         self._held[name] = number
 
     def of(self, nodes: Iterable[NodeMap]) -> Mapping[str, NodeMap]:
@@ -77,13 +77,13 @@ class NodeNames:
 DEFAULT_RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
     {"CPU": "vcore", "memory": "memory", "GPU": "nvidia.com/gpu"}
 )
-"""Which resources of Ray are called what in Muster; all others have the same name in both."""
+"""The names in Muster of resources of Ray; all others have the same name in both."""
 
 _MILLI: Final = "vcore"
 _OWN: Final = frozenset({"CPU", "GPU", "memory", "object_store_memory"})
-"""What Ray declares with arguments of their own."""
+"""The resources that Ray declares with arguments of their own."""
 
-# Ray says these of a node, but nobody asks for them; the last ones are of placement groups.
+# Ray lists these for a node, but no run asks for them; the last ones are of placement groups.
 _LEFT_OUT: Final = re.compile(
     r"node:.*|accelerator_type:.*|object_store_memory|bundle_group_.*|.+_group_[0-9a-f_]{32,}",
     re.DOTALL,
@@ -91,7 +91,7 @@ _LEFT_OUT: Final = re.compile(
 _HEAD: Final = "node:__internal_head__"
 
 _MUSTERS: Final = frozenset({"vcore", "nvidia.com/gpu"})
-"""What Muster calls resources, and Ray does not."""
+"""The names of resources in Muster that Ray does not use."""
 
 _STEPS: Final = 10_000
 """How many steps Ray counts to one."""
@@ -103,7 +103,7 @@ _MOST: Final = 2**63 - 1
 @final
 @attrs.frozen
 class RayRequest:
-    """What a run declares to Ray."""
+    """The amounts that a run declares to Ray."""
 
     cpus: float = 0.0
     gpus: float = 0.0
@@ -116,7 +116,7 @@ class Amounts:
     """Translates between Ray and Muster.
 
     Args:
-        names: What the resources of Ray are called in Muster; the others keep their names.
+        names: The names in Muster of the resources of Ray; the others keep their names.
 
     Raises:
         EventError: If it is no map of names, or a name is not one of Ray, two have the same name,
@@ -136,7 +136,7 @@ class Amounts:
                 raise EventError(msg)
 
     def unknown(self, nodes: Iterable[Mapping[str, float]]) -> list[str]:
-        """Return for which resources names were given, and no node has any; Ray's own ones apart."""
+        """Return the resources with a given name that no node has, except Ray's own ones."""
         there = {name for amounts in nodes for name in amounts}
         return sorted(self._to_muster.keys() - DEFAULT_RESOURCES.keys() - there)
 
@@ -162,7 +162,7 @@ class Amounts:
         return capacity
 
     def resources(self, declared: RayRequest) -> Resources:
-        """Return what a run has declared to Ray."""
+        """Return the resources that a run has declared to Ray."""
         amounts = {
             "CPU": declared.cpus,
             "GPU": declared.gpus,
@@ -172,7 +172,7 @@ class Amounts:
         return self.capacity(amounts) or Resources()
 
     def declared(self, resources: Resources) -> RayRequest:
-        """Return what a run with these resources declares to Ray.
+        """Return the amounts that a run with these resources declares to Ray.
 
         Raises:
             EventError: If Ray cannot count an amount; the message names the resource.
@@ -186,7 +186,7 @@ class Amounts:
         )
 
     def _ray(self, name: str) -> str:
-        """Return what a resource of Muster is called in Ray.
+        """Return the name in Ray of a resource of Muster.
 
         Raises:
             EventError: If Ray has another one of this name, or does not give it out.
@@ -223,7 +223,7 @@ class Amounts:
 
 
 def _check_names(names: object) -> None:
-    """Check what the resources of Ray are to be called.
+    """Check the given names of the resources of Ray.
 
     Raises:
         EventError: If it is no map of names, or a name is not one of Ray.
@@ -247,7 +247,7 @@ def _check_names(names: object) -> None:
 
 
 def _factor(name: str) -> int:
-    """Return how many base units of a resource of Muster are one of Ray."""
+    """Return the base units of a resource of Muster in one of Ray."""
     return 1000 if name == _MILLI else 1
 
 
@@ -259,11 +259,11 @@ NODE_ID: Final = "ray.io/node-id"
 _NodeEvent = AddNode | UpdateNode | RemoveNode
 
 _SHOWN: Final = 5
-"""Of how many nodes the labels are told."""
+"""The most nodes whose labels a message lists."""
 
 
 class NodeScheduler(Protocol):
-    """The part of a scheduler that is needed here."""
+    """The part of a scheduler that this module needs."""
 
     async def submit_many(self, events: Iterable[Event], /) -> tuple[RefusedError | None, ...]:
         """Submit events in one batch; see :meth:`muster.Scheduler.submit_many`."""
@@ -310,7 +310,7 @@ class NodeDescriptions:
         return [one for one in nodes if wanted <= one["labels"].items()]
 
     def doubt(self, nodes: tuple[NodeMap, ...]) -> str:
-        """Return what seems wrong with the labels or the names of resources, or an empty text."""
+        """Return the likely mistakes in the labels or the names of resources, or an empty text."""
         selected = self.selected(nodes)
         if nodes and not selected:
             wanted = _labels_text(self._select)
@@ -331,7 +331,7 @@ class NodeDescriptions:
 @final
 @attrs.frozen
 class _NodeSpec:
-    """What a node of Muster is to be like.
+    """The wanted state of a node of Muster.
 
     Attributes:
         id: The id of the node of Ray.
@@ -351,19 +351,19 @@ class RayNodeFollower:
     """Makes the nodes of one scheduler those of Ray, by events for what differs.
 
     Args:
-        books: The scheduler.
+        scheduler: The scheduler.
         naming: Describes the nodes.
     """
 
-    def __init__(self, books: NodeScheduler, naming: NodeDescriptions) -> None:
-        self._books = books
+    def __init__(self, scheduler: NodeScheduler, naming: NodeDescriptions) -> None:
+        self._scheduler = scheduler
         self._naming = naming
         #: The nodes that the scheduler has from here, by name.
         self._held: dict[str, _NodeSpec] = {}
         #: The last complaint about each name, so that it is logged once.
         self._complaints: dict[str, str] = {}
         self._doubt = ""
-        #: The pairs of nodes with one name of which a warning has told, by their ids.
+        #: The ids of the pairs of nodes with one name of which a warning was logged.
         self._doubles: set[tuple[str, str]] = set()
 
     async def find(self, nodes: tuple[NodeMap, ...]) -> None:
@@ -372,7 +372,7 @@ class RayNodeFollower:
         Args:
             nodes: The nodes of Ray now.
         """
-        before = (await self._books.snapshot()).nodes
+        before = (await self._scheduler.snapshot()).nodes
         ours = {name: node for name, node in before.items() if NODE_ID in node.attributes}
         for name, node in ours.items():
             self._naming.names.hold(name, node.attributes[NODE_ID])
@@ -386,7 +386,7 @@ class RayNodeFollower:
             )
 
     async def follow(self, nodes: tuple[NodeMap, ...]) -> Sequence[str]:
-        """Tell the scheduler what has changed, in one batch.
+        """Submit the changes to the scheduler, in one batch.
 
         Returns:
             The ids of the nodes that were added.
@@ -407,7 +407,7 @@ class RayNodeFollower:
                 events.append(change)
         added: list[str] = []
         if events:
-            refusals = await self._books.submit_many(events)
+            refusals = await self._scheduler.submit_many(events)
             there = await self._still_there(events, refusals)
             for event, refusal in zip(events, refusals, strict=True):
                 self._note(event, refusal, wanted, there)
@@ -418,7 +418,7 @@ class RayNodeFollower:
         return added
 
     def _change(self, name: str, node: _NodeSpec) -> AddNode | UpdateNode | None:
-        """Return the event that makes a node what it is to be, if there is one."""
+        """Return the event that brings a node to its wanted state, if it needs one."""
         held = self._held.get(name)
         try:
             if held is None or held.id != node.id:
@@ -442,12 +442,12 @@ class RayNodeFollower:
         wanted: Mapping[str, _NodeSpec],
         there: Set[str],
     ) -> None:
-        """Take in what has become of an event.
+        """Process the result of an event.
 
         Args:
             event: The event.
             refusal: Why it was refused, or None.
-            wanted: What the nodes are to be like.
+            wanted: The wanted states of the nodes.
             there: Of the nodes that were to be changed or removed, and were not, those that the
                 scheduler has. What it has stays held as it was, and is tried again.
         """
@@ -458,7 +458,7 @@ class RayNodeFollower:
             self._held[name] = wanted[name]
             self._complaints.pop(name, None)
         elif not isinstance(event, AddNode) and name not in there:
-            self._held.pop(name, None)  # if it was refused, somebody else has removed the node
+            self._held.pop(name, None)  # if it was refused, another client has removed the node
 
     async def _still_there(
         self, events: Iterable[_NodeEvent], refusals: Iterable[RefusedError | None]
@@ -469,7 +469,7 @@ class RayNodeFollower:
             for event, refusal in zip(events, refusals, strict=True)
             if refusal is not None and not isinstance(event, AddNode)
         }
-        return refused & (await self._books.snapshot()).nodes.keys() if refused else refused
+        return refused & (await self._scheduler.snapshot()).nodes.keys() if refused else refused
 
     def _tell_doubles(self, nodes: tuple[NodeMap, ...]) -> None:
         """Warn of two nodes with one name, once of each pair."""

@@ -1,7 +1,6 @@
 """The process of the agent, as the program sees it: its runs, its messages, its end.
 
-It hides the two pipes. Messages are packed here, and what the agent says is checked before it is
-believed.
+It hides the two pipes. It packs messages, and checks those of the agent before it uses them.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _SHOWN: Final = 200
 
 
 class WireError(Exception):
-    """The agent has said something that is no message."""
+    """The agent has sent something that is no message."""
 
 
 def packed(message: ToAgent) -> bytes:
@@ -56,7 +55,7 @@ def packed(message: ToAgent) -> bytes:
 
 @final
 class MessageDecoder:
-    """Takes messages out of the bytes that come from the agent."""
+    """Decodes the messages in the bytes from the agent."""
 
     def __init__(self) -> None:
         # Twice the largest: the bytes of the next messages may come together with its end.
@@ -108,7 +107,7 @@ def _shown(message: object) -> str:
 
 
 def _check_of(hint: object) -> _Check:
-    """Return a function that says whether a value has a type."""
+    """Return a function that checks whether a value has a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return lambda value: isinstance(value, str) and value in arguments
@@ -135,7 +134,7 @@ def _check_of(hint: object) -> _Check:
 
 
 def _fields_of(message: type[Any]) -> _Check:
-    """Return a function that says whether a map has the fields of a message; it may have more."""
+    """Return a function that checks whether a map has the fields of a message; it may have more."""
     hints = get_type_hints(message, dict(vars(_messages)))
     needed = {name: _check_of(hints.pop(name)) for name in sorted(message.__required_keys__)}
     optional = {name: _check_of(hint) for name, hint in hints.items()}
@@ -152,7 +151,7 @@ def _fields_of(message: type[Any]) -> _Check:
 
 
 def _named(message: type[Any]) -> str:
-    """Return what is in the field ``say`` of a message."""
+    """Return the name of a message, in its field ``say``."""
     (name,) = get_args(get_type_hints(message, dict(vars(_messages)))["say"])
     return cast("str", name)
 
@@ -171,7 +170,7 @@ _LEAVING_S: Final = 10.0
 """How long the agent may take to end when its input has ended, in seconds; then it is killed."""
 
 _LAST_WORDS_S: Final = 0.5
-"""How long what the agent has said may take to come when it has ended, in seconds."""
+"""How long the last output of the agent may take to come when it has ended, in seconds."""
 
 _WRITING_S: Final = 30.0
 """How long the agent may take to read a message, in seconds."""
@@ -197,7 +196,7 @@ class RunHandle:
         id: Its number.
         is_sent: Whether the agent may know of it.
         has_started: Whether its work has begun.
-        end: How it has ended, if that was said.
+        end: How it has ended, if that was reported.
     """
 
     def __init__(self, number: int) -> None:
@@ -209,7 +208,7 @@ class RunHandle:
         self._put, self._take = trio.open_memory_channel[AboutRun](2)
 
     def receive(self, message: AboutRun) -> None:
-        """Take in what the agent says; what it says twice is dropped."""
+        """Take a message of the agent; repeated ones are dropped."""
         if message["say"] != "started":
             self.end = message
         elif self.has_started:
@@ -219,18 +218,18 @@ class RunHandle:
         self._put.send_nowait(message)
 
     def lose(self) -> None:
-        """Take in that nothing more will be said."""
+        """Record that no more messages will come."""
         self._put.close()
 
     async def next(self) -> AboutRun | None:
-        """Wait for what the agent says next; None if the agent was lost."""
+        """Wait for the next message of the agent; None if the agent was lost."""
         try:
             return self._take.receive_nowait()
         except trio.EndOfChannel:
             return self.end
         except trio.WouldBlock:
             if self.end is not None:
-                return self.end  # again, for another who waits
+                return self.end  # again, for another waiting task
         try:
             return await self._take.receive()
         except trio.EndOfChannel:
@@ -238,7 +237,7 @@ class RunHandle:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was said how it has ended."""
+        """Whether its end was reported."""
         return self.end is not None
 
     async def over(self) -> None:
@@ -250,12 +249,12 @@ class RunHandle:
 @final
 @attrs.frozen
 class AgentListeners:
-    """What an agent tells others than its runs.
+    """The functions to call with messages that are not about runs.
 
     Attributes:
         nodes: Called with each list of nodes.
         connected: Called when it is connected.
-        warning: Called with what an operator should know.
+        warning: Called with a warning for the operator.
         outdone: Called with the term of another program that leads.
     """
 
@@ -271,11 +270,11 @@ class Agent:
 
     Args:
         process: Its process.
-        listeners: What is called with what it says.
+        listeners: Called with its messages.
 
     Attributes:
         is_connected: Whether it has been connected to Ray.
-        refused: Why it could not be connected, if it has said so.
+        refused: Why it could not be connected, if it has reported that.
         lost: Why it counts as lost; None while it lives.
         ended_at: When its process had ended, by trio's clock; infinity before.
         last_lines: The end of its error output.
@@ -294,13 +293,13 @@ class Agent:
         self.ended_at = inf
         self.last_lines: deque[str] = deque(maxlen=20)
 
-    # What is said to it
+    # Messages to it
 
     async def send(self, message: ToAgent, run: RunHandle | None = None) -> None:
-        """Say something to the agent.
+        """Send a message to the agent.
 
-        A message that has begun is written to its end, whoever is cancelled meanwhile. That ends
-        at the latest when the agent counts as lost.
+        A message that has begun is written to its end, even if the caller is cancelled. That ends at the
+        latest when the agent counts as lost.
 
         Args:
             message: The message.
@@ -338,7 +337,7 @@ class Agent:
             raise RayLostError(msg)
 
     def open_run(self, number: int) -> RunHandle:
-        """Begin to take what the agent says of a run.
+        """Begin to pass messages about a run to it.
 
         Raises:
             RayLostError: If the agent was lost.
@@ -348,7 +347,7 @@ class Agent:
         return run
 
     def close_run(self, run: RunHandle) -> None:
-        """Drop what the agent still says of a run."""
+        """Drop further messages about a run."""
         self._runs.pop(run.id, None)
 
     async def end_run(self, run: RunHandle, grace_s: float) -> None:
@@ -381,10 +380,10 @@ class Agent:
             self.check()
             raise
 
-    # What it says
+    # Messages from it
 
     async def listen(self) -> None:
-        """Take in what the agent says, until it counts as lost."""
+        """Handle the messages of the agent, until it counts as lost."""
         with self._listening:
             await self._listen()
 
@@ -406,13 +405,13 @@ class Agent:
                 heard_at = trio.current_time()  # a beat waits behind a long message
                 try:
                     for message in incoming.feed(data):
-                        self._hear(message)
+                        self._handle(message)
                 except WireError as error:
                     _LOG.error("the agent says what makes no sense: %s", error)
                     self.lose(f"the agent says what makes no sense: {error}")
 
     async def _read(self, limit: float) -> bytes | bytearray | None:
-        """Return what comes; empty at the end, None at the limit."""
+        """Return the next bytes; empty at the end, None at the limit."""
         stdout = self._process.stdout
         assert isinstance(stdout, trio.lowlevel.FdStream), "it is a pipe"
         with trio.move_on_at(limit):
@@ -420,7 +419,7 @@ class Agent:
                 return await stdout.receive_some(_AT_ONCE)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 return b""
-        # This program itself may have stood still: what has come meanwhile counts.
+        # This program itself may have been stopped: bytes that have come meanwhile count.
         try:
             return os.read(stdout.fileno(), _AT_ONCE)
         except BlockingIOError:
@@ -428,14 +427,14 @@ class Agent:
         except OSError:
             return b""
 
-    def _hear(self, message: FromAgent) -> None:
+    def _handle(self, message: FromAgent) -> None:
         if (
             message["say"] == "started"
             or message["say"] == "ended"
             or message["say"] == "failed"
             or message["say"] == "cancelled"
         ):
-            self._hear_of_run(message)
+            self._handle_run(message)
         elif message["say"] == "nodes":
             self._listeners.nodes(message["nodes"])
         elif message["say"] == "connected":
@@ -450,7 +449,7 @@ class Agent:
         elif message["say"] == "warning":
             self._listeners.warning(message)
 
-    def _hear_of_run(self, message: AboutRun) -> None:
+    def _handle_run(self, message: AboutRun) -> None:
         run = self._runs.get(message["id"])
         if run is None:
             return
@@ -484,7 +483,7 @@ class Agent:
             self.last_lines.append(text)
             _LOG.info("agent: %s", text)
 
-    # How it ends
+    # Its end
 
     async def watch(self) -> None:
         """Wait until its process has ended; then it is lost, even if its output stays open."""
@@ -496,12 +495,12 @@ class Agent:
         status = self._process.returncode
         if status is None:
             return "the agent has closed its output"
-        # If it was killed, what it has printed last has nothing to do with that.
+        # If it was killed, its last output does not explain that.
         last = f": {self.last_lines[-1]}" if self.last_lines and status > 0 else ""
         return f"the agent has ended, with status {status}{last}"
 
     def lose(self, why: str) -> None:
-        """Count it as lost: whoever waits for it hears of that."""
+        """Mark it as lost, and wake all tasks that wait for it."""
         if self.lost is None:
             self.lost = why
             self._listening.cancel()
@@ -512,7 +511,7 @@ class Agent:
                 asking.close()
 
     async def hang_up(self) -> None:
-        """End its input, by which it ends."""
+        """Close its input, which ends it."""
         assert self._process.stdin is not None, "it is a pipe"
         with trio.CancelScope(shield=True):
             await self._process.stdin.aclose()
@@ -537,7 +536,7 @@ def _packed(message: ToAgent) -> bytes:
     """Return a message as bytes.
 
     Raises:
-        RunFailedError: If there is something in it that cannot be sent.
+        RunFailedError: If it has a value that cannot be sent.
     """
     try:
         data = packed(message)

@@ -49,7 +49,7 @@ _ENDING_S: Final = 30.0
 """How long Ray may take to end a run, beside its grace period, in seconds."""
 
 _POLL_S: Final = 0.2
-"""How often it is looked whether a run has ended, in seconds."""
+"""The period for checking whether a run has ended, in seconds."""
 
 _HOLD_S: Final = 20.0
 """How long a run whose node has gone waits for the removal of the node, in seconds."""
@@ -62,10 +62,10 @@ Release = Callable[[OutcomeOfWork, str | None, Exit | None], Awaitable[object]]
 @final
 @attrs.frozen
 class RunOutcome:
-    """How a run has ended by itself.
+    """The end of a run that has ended by itself.
 
     Attributes:
-        result: What the program is told; the error of a callable that has raised.
+        result: The result for the program; the error of a callable that has raised.
         name: The name of the run.
         agent: The agent that knows it.
         run: The run.
@@ -99,7 +99,7 @@ class Runs:
         self._nursery = nursery
         self._gangs = Gangs(nursery)
         #: For each task that follows the nodes, the version of the list that its scheduler knows.
-        self._told: dict[object, int] = {}
+        self._known_versions: dict[object, int] = {}
         #: The nodes by name, with the list from which they are.
         self._nodes: tuple[NodeList, Mapping[str, NodeMap]] | None = None
         #: The detached runs that go on when their scheduler has closed, by name.
@@ -112,11 +112,11 @@ class Runs:
     # Nodes
 
     def tell(self, follower: object, version: int | None) -> None:
-        """Record which list of nodes a scheduler knows; None if it is not told any more."""
+        """Record which list of nodes a scheduler knows; None if it does not follow any more."""
         if version is None:
-            self._told.pop(follower, None)
+            self._known_versions.pop(follower, None)
         else:
-            self._told[follower] = version
+            self._known_versions[follower] = version
         self.link.notify()
 
     def name_of_node(self, number: str) -> str | None:
@@ -132,7 +132,7 @@ class Runs:
     async def _node(self, name: str) -> str:
         """Return the id of a node.
 
-        If it has gone, this waits until the scheduler has heard of it, which ends the run.
+        If it has gone, this waits until the scheduler knows that, which ends the run.
 
         Raises:
             RayLostError: If there is no agent.
@@ -145,8 +145,8 @@ class Runs:
                 node = self._by_name(seen).get(name)
                 if node is not None:
                     return node["id"]
-                told = self._told.values()
-                if seen.nodes is not None and told and min(told) >= seen.version:
+                versions = self._known_versions.values()
+                if seen.nodes is not None and versions and min(versions) >= seen.version:
                     break
                 await self.link.changed()
         msg = f"{name} is not a node of Ray"
@@ -197,7 +197,7 @@ class Runs:
         return await self._see_through(allocation, agent, run, terms, started, message)
 
     async def miss(self, allocation: Allocation, terms: RunTerms, error: BaseException) -> None:
-        """Let the other members of a gang not wait for one that cannot be sent."""
+        """Stop the other members of a gang from waiting for one that cannot be sent."""
         gate = gate_of(allocation, terms)
         if gate is None:
             return
@@ -230,7 +230,7 @@ class Runs:
         name = name_of(allocation.app, allocation.ask, allocation.number)
         over_at = latest_end_after_program(terms.sent_grace_s)
         if not terms.is_detached:
-            # The earlier program may have thought otherwise.
+            # The earlier program may have had other terms.
             with suppress(RayLostError):
                 await self._end(await self.link.agent(0), name, terms.sent_grace_s)
             await self._outlast(allocation, terms, over_at)
@@ -246,7 +246,7 @@ class Runs:
         except RayLostError:
             raise
         except NotStartedError:
-            # The earlier program may have thought otherwise.
+            # The earlier program may have had other terms.
             await self._outlast(allocation, terms, over_at)
             raise
 
@@ -285,7 +285,7 @@ class Runs:
             has_ended = True
             return RunOutcome(result, name, agent, run)
         except NodeGoneError:
-            # The scheduler hears of it soon, and this is cancelled: no failed attempt.
+            # The scheduler will know it soon, and cancel this: no failed attempt.
             await trio.sleep(_HOLD_S)
             raise
         except BaseException as error:
@@ -308,11 +308,11 @@ class Runs:
     async def _outlast(
         self, allocation: Allocation, terms: RunTerms, over_at: Callable[[], float] | None
     ) -> None:
-        """Wait until work out of sight has ended, also if this is cancelled."""
+        """Wait until lost work has ended, also if this is cancelled."""
         if over_at is None:
             return
         closing_s = terms.grace_when(closing=True)
-        ending = LostWork(self.link, over_at, lambda: bool(self._told), closing_s)
+        ending = LostWork(self.link, over_at, lambda: bool(self._known_versions), closing_s)
         try:
             await ending.over()
         except trio.Cancelled:
@@ -323,7 +323,7 @@ class Runs:
             raise
 
     async def _drop(self, name: str, agent: Agent, run: RunHandle, grace_s: float) -> None:
-        """See to it that nothing is left of a detached run that was given up."""
+        """End the rest of a detached run that was given up."""
         if run.is_sent and run.end is None:
             self.link.to_end[name] = grace_s
         elif run.end is not None and run.end["say"] != "cancelled":
@@ -337,11 +337,11 @@ class Runs:
         *,
         is_detached: bool,
     ) -> None:
-        """Tell the program how a run has ended; drop the end of a detached one when that is kept.
+        """Pass the end of a run to the program; drop that of a detached one when it is recorded.
 
         Args:
             outcome: How it has ended.
-            done: Tells the program.
+            done: Called with the result.
             release: Releases the allocation, if the scheduler has a store.
             is_detached: Whether the run is detached.
 
@@ -396,7 +396,7 @@ class Runs:
         return found
 
     def end_forgotten_later(self, within_s: float, grace_s: float) -> None:
-        """End the detached runs of earlier programs that nobody adopts in time.
+        """End the detached runs of earlier programs that are not adopted in time.
 
         Args:
             within_s: How long to wait, in seconds since a scheduler has begun.
@@ -442,7 +442,7 @@ class Runs:
         await agent.send({"do": "end", "name": name, "grace_s": grace_s})
 
     async def _claim(self, agent: Agent, allocation: Allocation, message: messages.Run) -> bool:
-        """Say whether an earlier program has begun the very run of a message; end another one."""
+        """Return whether an earlier program has begun the very run of a message; end another one."""
         listed = await self._answering((allocation.app, allocation.ask))
         if listed is None:
             return False
@@ -455,7 +455,7 @@ class Runs:
         return False
 
     async def _answering(self, key: tuple[str, str]) -> SurvivorMap | None:
-        """Return the listed run of an ask, as soon as it answers how it is; None if there is none."""
+        """Return the listed run of an ask, as soon as it answers; None if there is none."""
         while (listed := self._listed.get(key)) is not None and listed["state"] == "silent":
             there = {one["name"] for _, one in await self.survivors()}
             if listed["name"] not in there:
@@ -484,7 +484,7 @@ async def _record(release: Release, failure: WorkFailedError | None, status: int
 
 
 def declared_in(message: messages.Run | SurvivorMap) -> RayRequest:
-    """Return what a run has declared."""
+    """Return the amounts that a run has declared."""
     return RayRequest(
         float(message["cpus"]),
         float(message["gpus"]),
@@ -525,7 +525,7 @@ def _failure(failed: messages.Failed, *, has_started: bool, is_adopted: bool) ->
     """Return the error that says why a run has failed."""
     text, details = failed["error"], failed["text"]
     if details and details != text:
-        # What is said of the error in one line is its first line.
+        # Messages of one line have the first line of the error.
         text = f"{text}{': ' if len(details.splitlines()) == 1 else chr(10)}{details}"
     match failed["how"]:
         case "work" if has_started:

@@ -1,4 +1,4 @@
-"""The work that an ask may run on Ray, how the agent is told of it, and the errors of it.
+"""The work that an ask may run on Ray, its message to the agent, and its errors.
 
 It hides how functions and values are pickled, and how the names of runs are made and parsed.
 """
@@ -73,7 +73,7 @@ class Call:
 @final
 @attrs.frozen
 class Result:
-    """How a run has ended by itself.
+    """The result of a run that has ended by itself.
 
     Attributes:
         status: The exit status of a command, or minus the number of the signal that ended it; None
@@ -100,7 +100,7 @@ class RayUnreachableError(MusterError):
 
 
 _MOST: Final = 300
-"""How long what the decision log says of an error may be, in characters."""
+"""The longest text about an error in the decision log, in characters."""
 
 
 class RunFailedError(MusterError):
@@ -130,12 +130,12 @@ class WorkError(WorkFailedError):
     @property
     @override
     def message(self) -> str:
-        """What the decision log says about the failure."""
+        """The message about the failure in the decision log."""
         return self._line if len(self._line) <= _MOST else f"{self._line[: _MOST - 1]}…"
 
 
 Work = Call | Command | str
-"""What an ask may run; a text is for the shell."""
+"""The work of an ask; a text is for the shell."""
 
 
 _DECIDED: Final = frozenset(
@@ -167,7 +167,7 @@ _DECIDED: Final = frozenset(
 @final
 @attrs.frozen
 class RunTerms:
-    """How runs are run.
+    """The terms of runs.
 
     Attributes:
         grace_s: How long work may take to end, in seconds.
@@ -192,7 +192,7 @@ class RunTerms:
 
     @property
     def sent_grace_s(self) -> float:
-        """The grace period, as the agent is told."""
+        """The grace period in messages to the agent."""
         return min(self.grace_s, NEVER_S)
 
 
@@ -238,9 +238,9 @@ def run_message(
         number: The number of the run.
         allocation: The allocation.
         node: The id of the node of Ray.
-        declared: What it declares to Ray.
+        declared: The amounts that it declares to Ray.
         work: The work.
-        terms: How it is run.
+        terms: Its terms.
 
     Raises:
         ImportError: If it takes cloudpickle, which is not installed.

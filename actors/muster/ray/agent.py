@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _HERE: Final = Path(__file__).resolve().parent
 
 _DETACHED: Final = "muster/"
-"""With what the names of the actors of detached runs begin."""
+"""The prefix of the names of the actors of detached runs."""
 
 _TERMS: Final = "muster/terms"
-"""The namespace, among the keys of Ray's head, of the terms of those who lead."""
+"""The namespace, among the keys of Ray's head, of the terms of leaders."""
 
 _OURS: Final = frozenset(
     {
@@ -109,8 +109,8 @@ class Ray:
 
     # REPLICA-15
     def highest_term(self, scheduler: str, term: int) -> int:
-        """Note a term of a scheduler in Ray's head; return the highest one that was noted there."""
-        # Each term has a key of its own: whoever writes one and then reads all misses none.
+        """Record a term of a scheduler in Ray's head; return the highest one there."""
+        # Each term has a key of its own: a leader that writes one and then reads all misses none.
         keys = importlib.import_module("ray.experimental.internal_kv")
         own = f"{self._ray.get_runtime_context().namespace}/{scheduler}/"
         keys._internal_kv_put(f"{own}{term}", "", namespace=_TERMS)  # noqa: SLF001 - no other way
@@ -208,9 +208,9 @@ class Ray:
 
     def gates(self) -> Any:  # noqa: ANN401 - Ray has no types
         """Start the actor at which the members of gangs wait."""
-        here = self._ray.get_runtime_context().get_node_id()
+        node = self._ray.get_runtime_context().get_node_id()
         strategies = importlib.import_module("ray.util.scheduling_strategies")
-        near = strategies.NodeAffinitySchedulingStrategy(here, soft=True)
+        near = strategies.NodeAffinitySchedulingStrategy(node, soft=True)
         actor = self._ray.remote(num_cpus=0, max_concurrency=100_000)(self._runner.Gates)
         return actor.options(scheduling_strategy=near).remote()
 
@@ -225,15 +225,15 @@ class Ray:
         )
 
     def is_reserved(self, group: Any, within_s: float) -> bool:  # noqa: ANN401 - Ray has no types
-        """Return whether Ray reserves the room within so many seconds."""
+        """Return whether Ray reserves the room within some seconds."""
         return bool(group.wait(within_s))
 
     def remove_group(self, group: Any) -> None:  # noqa: ANN401 - Ray has no types
-        """Give back what was reserved."""
+        """Release the reservation."""
         importlib.import_module("ray.util.placement_group").remove_placement_group(group)
 
     def names_of_groups(self) -> list[str]:
-        """Return the names of what is reserved for detached runs."""
+        """Return the names of the reservations for detached runs."""
         groups = importlib.import_module("ray.util.placement_group").placement_group_table()
         return [
             group["name"]
@@ -242,7 +242,7 @@ class Ray:
         ]
 
     def remove_group_named(self, name: str) -> None:
-        """Give back what was reserved, by its name."""
+        """Release the reservation with a name."""
         groups = importlib.import_module("ray.util.placement_group")
         with suppress(ValueError):  # another member has done it
             groups.remove_placement_group(groups.get_placement_group(name))
@@ -301,8 +301,8 @@ class Ray:
         """Return whether an actor does not answer, but may live."""
         return isinstance(error, self._ray.exceptions.ActorUnavailableError)
 
-    def how(self, error: BaseException) -> tuple[str, str, str]:
-        """Return what an error means for a run."""
+    def classify(self, error: BaseException) -> tuple[str, str, str]:
+        """Classify the error of a run."""
         errors = self._ray.exceptions
         text = str(error)
         first = text.strip().partition("\n")[0].partition(". ")[0]
@@ -325,7 +325,7 @@ class Ray:
 
 
 def _job(run: dict[str, Any]) -> dict[str, Any]:
-    """Return what the runner must know of a run."""
+    """Return the job of a run for the runner."""
     gate = None if run["gate"] is None else run["gate"]["name"]
     return {**run["work"], "name": run["name"], "grace_s": run["grace_s"], "gate": gate}
 
@@ -346,10 +346,10 @@ def _bundle(run: dict[str, Any]) -> dict[str, float]:
 def _stand_alone() -> None:
     """Find the files beside this one, and import no more of Muster than these.
 
-    The Python of the agent need not have Muster, nor what it stands on.
+    The Python of the agent need not have Muster, nor its dependencies.
     """
-    here = str(_HERE)
-    sys.path[:] = [path for path in sys.path if path and str(Path(path).resolve()) != here]
+    own_folder = str(_HERE)
+    sys.path[:] = [path for path in sys.path if path and str(Path(path).resolve()) != own_folder]
     for name, folder in (("muster", _HERE.parent), ("muster.ray", _HERE)):
         package = types.ModuleType(name)
         package.__path__ = [str(folder)]

@@ -56,7 +56,7 @@ _FENCE_S: Final = 0.1
 _CHUNK: Final = 65_536
 
 
-class Asked:
+class EndRequest:
     """Whether a run is asked to end: by Ray's soft cancel, or from another thread.
 
     The soft cancel is an interrupt of the main thread. Raised as ``KeyboardInterrupt`` at any
@@ -84,7 +84,7 @@ class Asked:
                 _interrupt_in(self._thread)
 
     @contextmanager
-    def hears(self, *, always: bool) -> Generator[None, None, None]:
+    def noting_interrupts(self, *, always: bool) -> Generator[None, None, None]:
         """Note interrupts, in the main thread.
 
         Args:
@@ -118,7 +118,7 @@ class Asked:
     def interrupts(self) -> Generator[None, None, None]:
         """Interrupt what is done inside, once."""
         if self.to_end:
-            raise _Asked
+            raise _EndRequested
         before = sys.unraisablehook
 
         def lost(what: Any) -> None:  # noqa: ANN401 - it has no public type
@@ -149,7 +149,7 @@ def _interrupt_in(thread: int) -> None:
 
 
 def work(
-    keeper: str, job: dict[str, Any], gate: Handle = None, asked: Asked | None = None
+    keeper: str, job: dict[str, Any], gate: Handle = None, end_request: EndRequest | None = None
 ) -> Generator[Item, None, None]:
     """Run a command or a callable.
 
@@ -157,39 +157,39 @@ def work(
         keeper: The text of ``keeper.py``.
         job: What to run: ``name``, ``grace_s``, and the fields of the work.
         gate: The actor that keeps the gates of gangs, or None. ``job["gate"]`` is the name there.
-        asked: Whether it is asked to end; of its own if None.
+        end_request: Whether it is asked to end; of its own if None.
 
     Yields:
         What has happened.
     """
-    asked = asked or Asked()
+    end_request = end_request or EndRequest()
     job = {**job, "env": {**job["env"], "MUSTER_RUN": job["name"]}}
     over = threading.Event()
     try:
-        with asked.hears(always=job["kind"] == "command"):
+        with end_request.noting_interrupts(always=job["kind"] == "command"):
             threading.Thread(target=_fence, args=(os.getppid(), over), daemon=True).start()
-            yield from _at_gate(job, gate, asked)
+            yield from _at_gate(job, gate, end_request)
             if job["kind"] == "call":
-                yield from _call(job, asked)
+                yield from _call(job, end_request)
             else:
-                yield from _command(keeper, job, asked)
-    except _Closed as error:
+                yield from _command(keeper, job, end_request)
+    except _GateClosed as error:
         yield (CLOSED, *error.args)
-    except _Asked:
+    except _EndRequested:
         pass
     finally:
         over.set()
 
 
-class _Closed(Exception):  # noqa: N818 - it is an item that is said
+class _GateClosed(Exception):  # noqa: N818 - it is an item that is said
     """The gate of the gang does not open."""
 
 
-class _Asked(Exception):  # noqa: N818 - no error
+class _EndRequested(Exception):  # noqa: N818 - no error
     """The run was asked to end before it began."""
 
 
-def _at_gate(job: dict[str, Any], gate: Handle, asked: Asked) -> Iterator[Item]:
+def _at_gate(job: dict[str, Any], gate: Handle, end_request: EndRequest) -> Iterator[Item]:
     """Wait until all members of the gang are placed."""
     if gate is None:
         return
@@ -197,28 +197,28 @@ def _at_gate(job: dict[str, Any], gate: Handle, asked: Asked) -> Iterator[Item]:
     # A future, and no call of Ray that waits: Ray would give away the processors meanwhile.
     answer = gate.wait.remote(job["gate"]).future()
     while not answer.done():
-        if asked.to_end:
-            raise _Asked
+        if end_request.to_end:
+            raise _EndRequested
         time.sleep(_POLL_S)
     try:
         opened = answer.result()
     except Exception as error:  # noqa: BLE001 - what Ray raises is no matter here
-        raise _Closed(f"the gate is lost: {error}", True) from None
+        raise _GateClosed(f"the gate is lost: {error}", True) from None
     if not opened:
-        raise _Closed("another member of the gang has not started", False)
+        raise _GateClosed("another member of the gang has not started", False)
 
 
 # Callables
 
 
-def _call(job: dict[str, Any], asked: Asked) -> Iterator[Item]:
+def _call(job: dict[str, Any], end_request: EndRequest) -> Iterator[Item]:
     yield (STARTED, os.getpid(), started_at(os.getpid()))
     try:
-        with _environment(job["env"]), asked.interrupts():
+        with _environment(job["env"]), end_request.interrupts():
             positional, named = _loads(job["arguments"])
             value = _function(job["function"])(*positional, **named)
             data = _result(value)
-    except (KeyboardInterrupt, _Asked):
+    except (KeyboardInterrupt, _EndRequested):
         raise
     except BaseException as error:  # noqa: BLE001 - also SystemExit, which would end the worker
         yield (FAILED, _line(error), traceback.format_exc())
@@ -290,30 +290,30 @@ def _environment(added: dict[str, str]) -> Generator[None, None, None]:
 # Commands
 
 
-def _command(keeper: str, job: dict[str, Any], asked: Asked) -> Iterator[Item]:
-    kept = _Kept(keeper, job)
+def _command(keeper: str, job: dict[str, Any], end_request: EndRequest) -> Iterator[Item]:
+    kept = _KeptCommand(keeper, job)
     try:
         status = None
         while True:
-            said = kept.poll()
-            if asked.to_end:
+            message = kept.poll()
+            if end_request.to_end:
                 kept.end()
-            if said is None:
+            if message is None:
                 continue
-            if "error" in said:
-                yield (FAILED, said["error"], said["error"])
+            if "error" in message:
+                yield (FAILED, message["error"], message["error"])
                 return
-            if "started" in said:
+            if "started" in message:
                 yield (STARTED, kept.group, kept.at)
-            elif "status" in said:
-                status = said["status"]
+            elif "status" in message:
+                status = message["status"]
                 break
         yield (ENDED, status, None)
     finally:
         kept.close()
 
 
-class _Kept:
+class _KeptCommand:
     """A command with its keeper, seen from the worker."""
 
     def __init__(self, keeper: str, job: dict[str, Any]) -> None:
@@ -322,7 +322,7 @@ class _Kept:
         self._is_over = False
         self._is_ending = False
         self._kill_at: float | None = None
-        self._heard = b""
+        self._received = b""
         self._grace_s: float = job["grace_s"]
         theirs, self._leash = os.pipe()
         self._answer, answers = os.pipe()
@@ -341,21 +341,21 @@ class _Kept:
     def poll(self) -> dict[str, Any] | None:
         """Return what the keeper has said, if it said something within a short time."""
         while True:
-            line, newline, rest = self._heard.partition(b"\n")
+            line, newline, rest = self._received.partition(b"\n")
             if newline:
-                self._heard = rest
-                said: dict[str, Any] = json.loads(line)
-                if "child" not in said:
-                    self._is_over = "started" not in said
-                    return said
-                self.group, self.at = said["child"], said["at"]
+                self._received = rest
+                message: dict[str, Any] = json.loads(line)
+                if "child" not in message:
+                    self._is_over = "started" not in message
+                    return message
+                self.group, self.at = message["child"], message["at"]
                 continue
             if not select.select([self._answer], [], [], _POLL_S)[0]:
                 return None
             part = os.read(self._answer, _CHUNK)
             if not part:
                 return self._without_keeper()
-            self._heard += part
+            self._received += part
 
     def _without_keeper(self) -> dict[str, Any]:
         """The keeper was killed: end the group in its place."""
@@ -523,18 +523,18 @@ class Detached:
         self._keeper = keeper
         self._job = job
         self._about = about
-        self._asked = Asked()
+        self._end_request = EndRequest()
         self._has_begun = False
         self._items: list[Item] = []
         self._new = threading.Condition()
 
     def begin(self, gate: Handle) -> None:
         """Do the work. It goes on when the program that called this has gone."""
-        if self._has_begun or self._asked.to_end:
+        if self._has_begun or self._end_request.to_end:
             return
         self._has_begun = True
         try:
-            for item in work(self._keeper, self._job, gate, self._asked):
+            for item in work(self._keeper, self._job, gate, self._end_request):
                 self._notify(item)
         except KeyboardInterrupt:
             self._notify((FAILED, "KeyboardInterrupt", "KeyboardInterrupt"))
@@ -561,4 +561,4 @@ class Detached:
 
     def end(self) -> None:
         """Ask the work to end."""
-        self._asked.end()
+        self._end_request.end()

@@ -10,14 +10,14 @@ from __future__ import annotations
 from muster.replay._census import (
     Beginning,
     Census,
+    ExistingAsk,
     Key,
     Listener,
     LiveAsk,
-    OldAsk,
     beginning_of,
     event_of,
 )
-from muster.replay._check import Absent, Check, Difference, Found, Value
+from muster.replay._check import Check, Difference, Mismatch, MissingValue, Value
 from muster.replay._costs import Costs, Fairness, LostRuns
 from muster.replay._driver import Watcher, begun_at, configured, replay
 from muster.replay._jobs import JOB_COLUMNS, JobColumn, JobTable
@@ -28,15 +28,14 @@ from muster.replay._warnings import FeedWarning
 
 __all__ = [
     "JOB_COLUMNS",
-    "Absent",
     "Beginning",
     "Census",
     "Check",
     "Costs",
     "Difference",
+    "ExistingAsk",
     "Fairness",
     "FeedWarning",
-    "Found",
     "JobColumn",
     "JobGroup",
     "JobMeasures",
@@ -45,7 +44,8 @@ __all__ = [
     "Listener",
     "LiveAsk",
     "LostRuns",
-    "OldAsk",
+    "Mismatch",
+    "MissingValue",
     "QueuePart",
     "QueueSummary",
     "Remark",

@@ -40,7 +40,7 @@ from muster_core.values.priority import BUILT_IN_CLASSES, PriorityClass
 
 @final
 @attrs.frozen
-class OldAsk:
+class ExistingAsk:
     """An ask that is there already.
 
     Attributes:
@@ -81,7 +81,7 @@ class Beginning:
     nodes: Mapping[str, Resources]
     apps: Mapping[str, str]
     users: Mapping[str, str | None]
-    asks: tuple[OldAsk, ...]
+    asks: tuple[ExistingAsk, ...]
     priorities: Mapping[str, int]
 
     @property
@@ -114,16 +114,16 @@ def beginning_of(facts: Facts, snapshot: Snapshot) -> Beginning:
     )
 
 
-def _asks(app: AppFacts, lost: set[tuple[int, str]]) -> Iterator[OldAsk]:
+def _asks(app: AppFacts, lost: set[tuple[int, str]]) -> Iterator[ExistingAsk]:
     name, key = app.identity.name, app.identity.key
     for held in app.bound:
         taken = held.devices
-        yield OldAsk(name, held.ask, held.node, is_bound=True, was_bound=True, devices=taken)
+        yield ExistingAsk(name, held.ask, held.node, is_bound=True, was_bound=True, devices=taken)
     for held in app.waiting:
-        yield OldAsk(name, held.ask, held.node, devices=held.devices)
+        yield ExistingAsk(name, held.ask, held.node, devices=held.devices)
     for ask in (*app.pending, *app.parked):
         was_bound = ask.gang is None and (key, ask.name) in lost
-        yield OldAsk(name, ask, was_bound=was_bound)
+        yield ExistingAsk(name, ask, was_bound=was_bound)
 
 
 def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
@@ -312,7 +312,7 @@ class Census:
         for old in beginning.asks:
             self._begin(at_us, old)
 
-    def _begin(self, at_us: int, old: OldAsk) -> None:
+    def _begin(self, at_us: int, old: ExistingAsk) -> None:
         one = old.ask
         came_us = None if old.was_bound else one.came_us
         queue = self._queues[old.app]

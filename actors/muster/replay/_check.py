@@ -99,7 +99,7 @@ Value: TypeAlias = (
 
 
 @final
-class Absent(str):
+class MissingValue(str):
     """A value that stands for something that is not there, and for no text of a feed.
 
     Attributes:
@@ -110,29 +110,29 @@ class Absent(str):
 
     guess: str
 
-    def __new__(cls, said: str, guess: str = "") -> Self:
+    def __new__(cls, text: str, guess: str = "") -> Self:
         """Make the value.
 
         Args:
-            said: What stands for it in output for programs, without the guess.
+            text: What stands for it in output for programs, without the guess.
             guess: What may have been meant.
         """
-        made = super().__new__(cls, said + guess)
+        made = super().__new__(cls, text + guess)
         made.guess = guess
         return made
 
 
 # EXPECT-14
-UNKNOWN: Final = Absent("unknown")
+UNKNOWN: Final = MissingValue("unknown")
 """The found value for something that does not exist."""
 
-NOTHING: Final = Absent("nothing")
+NOTHING: Final = MissingValue("nothing")
 """The expected or found value beyond the end of the shorter list."""
 
 
 @final
 @attrs.frozen
-class Found:
+class Mismatch:
     """A field whose value is not the expected one.
 
     Attributes:
@@ -155,7 +155,7 @@ class Difference:
         index: The index of the event, from 0: the ``expect``, or a refused event that no
             ``expect`` names.
         line: Its line, from 1, or None if the encoding has no lines.
-        field: The field, as in :class:`Found`.
+        field: The field, as in :class:`Mismatch`.
         expected: The expected value.
         found: The found value.
     """
@@ -173,7 +173,7 @@ def asks_of(snapshot: Snapshot) -> dict[str, AskSnapshot]:
 
 
 # EXPECT-1
-def compare(expect: Expect, snapshot: Snapshot, record: DecisionRecord) -> Iterator[Found]:
+def compare(expect: Expect, snapshot: Snapshot, record: DecisionRecord) -> Iterator[Mismatch]:
     """Compare all fields except ``reasons`` and ``rejected``.
 
     Args:
@@ -198,7 +198,7 @@ def compare(expect: Expect, snapshot: Snapshot, record: DecisionRecord) -> Itera
         ask = asks.get(name)
         if ask is None or ask.node is None:
             found_place = place_of(ask) if ask is not None else unknown_ask(name, asks)
-            yield Found(f"placed.{name}", node, found_place)
+            yield Mismatch(f"placed.{name}", node, found_place)
         else:
             yield from _same(f"placed.{name}", node, ask.node)
     for path, queue in (expect.queues or {}).items():
@@ -218,7 +218,7 @@ def compare(expect: Expect, snapshot: Snapshot, record: DecisionRecord) -> Itera
         yield from _compare_devices(name, devices, asks)
 
 
-def _compare_parts(expect: Expect, snapshot: Snapshot) -> Iterator[Found]:
+def _compare_parts(expect: Expect, snapshot: Snapshot) -> Iterator[Mismatch]:
     """Compare what snapshots have beside queues, applications and gangs."""
     for name, reservation in (expect.reservations or {}).items():
         yield from _compare_reservation(name, reservation, snapshot)
@@ -229,12 +229,12 @@ def _compare_parts(expect: Expect, snapshot: Snapshot) -> Iterator[Found]:
 # DEVICE-13
 def _compare_devices(
     name: str, expected: Mapping[str, tuple[int, ...]], asks: Mapping[str, AskSnapshot]
-) -> Iterator[Found]:
+) -> Iterator[Mismatch]:
     ask = asks.get(name)
     wanted = {kind: [*numbers] for kind, numbers in sorted(expected.items())}
     if ask is None or ask.node is None:
         found = place_of(ask) if ask is not None else unknown_ask(name, asks)
-        yield Found(f"devices.{name}", wanted, found)
+        yield Mismatch(f"devices.{name}", wanted, found)
     else:
         held = {kind: [*numbers] for kind, numbers in ask.devices.items()}
         yield from _same(f"devices.{name}", wanted, held)
@@ -243,7 +243,7 @@ def _compare_devices(
 # EXPECT-9, EXPECT-13
 def compare_refusals(
     expect: Expect, refusals: Sequence[Remark]
-) -> Iterator[tuple[Remark | None, Found]]:
+) -> Iterator[tuple[Remark | None, Mismatch]]:
     """Compare the refusals since the last ``expect``.
 
     Yields:
@@ -252,7 +252,7 @@ def compare_refusals(
     parts = expect.rejected or ()
     for number, refusal in enumerate(refusals[len(parts) :], len(parts)):
         field = "rejected" if expect.rejected is None else f"rejected[{number}]"
-        yield refusal, Found(field, NOTHING, refusal.message)
+        yield refusal, Mismatch(field, NOTHING, refusal.message)
     messages = [refusal.message for refusal in refusals[: len(parts)]]
     yield from ((None, found) for found in _in_parts("rejected", parts, messages))
 
@@ -260,7 +260,7 @@ def compare_refusals(
 # EXPECT-11
 def compare_reason(
     name: str, part: str, explanation: Explanation | None, place: str
-) -> Iterator[Found]:
+) -> Iterator[Mismatch]:
     """Compare the reasons why an ask is not running.
 
     Args:
@@ -271,11 +271,11 @@ def compare_reason(
         place: The place of the ask if it is bound or unknown.
     """
     if explanation is None:
-        yield Found(f"reasons.{name}", part, place)
+        yield Mismatch(f"reasons.{name}", part, place)
         return
     reasons = [str(reason) for reason in explanation.reasons]
     if not any(part in reason for reason in reasons):
-        yield Found(f"reasons.{name}", part, reasons if len(reasons) > 1 else reasons[0])
+        yield Mismatch(f"reasons.{name}", part, reasons if len(reasons) > 1 else reasons[0])
 
 
 def place_of(ask: AskSnapshot | None) -> str:
@@ -285,7 +285,7 @@ def place_of(ask: AskSnapshot | None) -> str:
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """Return the found value for a name that does not exist, with the names that are like it."""
-    return Absent(UNKNOWN, did_you_mean(name, known))
+    return MissingValue(UNKNOWN, did_you_mean(name, known))
 
 
 def unknown_ask(name: str, known: Iterable[str]) -> str:
@@ -300,32 +300,32 @@ def unknown_ask(name: str, known: Iterable[str]) -> str:
     return unknown(ask, own) if own else unknown(name, known)
 
 
-def _same(field: str, expected: Value, found: Value) -> Iterator[Found]:
+def _same(field: str, expected: Value, found: Value) -> Iterator[Mismatch]:
     if expected != found:
-        yield Found(field, expected, found)
+        yield Mismatch(field, expected, found)
 
 
-def _in_order(field: str, wanted: Sequence[str] | None, found: Sequence[str]) -> Iterator[Found]:
+def _in_order(field: str, wanted: Sequence[str] | None, found: Sequence[str]) -> Iterator[Mismatch]:
     if wanted is not None:
         yield from _same(field, list(wanted), list(found))
 
 
-def _in_parts(field: str, parts: Sequence[str] | None, found: Sequence[str]) -> Iterator[Found]:
+def _in_parts(field: str, parts: Sequence[str] | None, found: Sequence[str]) -> Iterator[Mismatch]:
     """Compare texts with their expected parts, in order and number."""
     if parts is None:
         return
     for number in range(max(len(parts), len(found))):
         place = f"{field}[{number}]"
         if number >= len(found):
-            yield Found(place, parts[number], NOTHING)
+            yield Mismatch(place, parts[number], NOTHING)
         elif number >= len(parts):
-            yield Found(place, NOTHING, found[number])
+            yield Mismatch(place, NOTHING, found[number])
         elif parts[number] not in found[number]:
-            yield Found(place, parts[number], found[number])
+            yield Mismatch(place, parts[number], found[number])
 
 
 # EXPECT-6
-def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterator[Found]:
+def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterator[Mismatch]:
     app = snapshot.apps.get(name)
     state: str
     if app is not None:
@@ -333,7 +333,7 @@ def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterat
     elif name in snapshot.completed:
         state, priority = _COMPLETED, None
     else:
-        yield Found(f"apps.{name}", "an application", unknown(name, snapshot.apps))
+        yield Mismatch(f"apps.{name}", "an application", unknown(name, snapshot.apps))
         return
     if expected.state is not None:
         yield from _same(f"apps.{name}.state", expected.state, state)
@@ -342,11 +342,11 @@ def _compare_app(name: str, expected: ExpectedApp, snapshot: Snapshot) -> Iterat
 
 
 # EXPECT-7
-def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iterator[Found]:
+def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iterator[Mismatch]:
     field = f"gangs.{name}"
     gang = _gang(name, snapshot)
     if gang is None:
-        yield Found(field, "a gang", unknown(name, snapshot.gangs))
+        yield Mismatch(field, "a gang", unknown(name, snapshot.gangs))
         return
     found: dict[str, Value] = {
         "waiting": len(gang.waiting),
@@ -364,18 +364,18 @@ def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iter
 # EXPECT-15
 def _compare_reservation(
     name: str, expected: ExpectedReservation | None, snapshot: Snapshot
-) -> Iterator[Found]:
+) -> Iterator[Mismatch]:
     field, found = f"reservations.{name}", snapshot.reservations.get(name)
     if found is None:
         asks = asks_of(snapshot)
         if name not in asks:
-            yield Found(field, "an ask", unknown_ask(name, asks))
+            yield Mismatch(field, "an ask", unknown_ask(name, asks))
         elif expected is not None:
-            yield Found(field, "a reservation", None)
+            yield Mismatch(field, "a reservation", None)
         return
     start = "unknown" if found.start_us is None else seconds(found.start_us)
     if expected is None:
-        yield Found(field, None, {"start": str(start), "node": found.node})
+        yield Mismatch(field, None, {"start": str(start), "node": found.node})
         return
     if expected.start_us is not None:
         known = expected.start_us
@@ -386,13 +386,15 @@ def _compare_reservation(
 
 
 # EXPECT-16
-def _compare_usage(name: str, expected: Mapping[str, int], snapshot: Snapshot) -> Iterator[Found]:
+def _compare_usage(
+    name: str, expected: Mapping[str, int], snapshot: Snapshot
+) -> Iterator[Mismatch]:
     field, known = f"usage.{name}", {one.name: one for one in reversed(snapshot.usage)}
     path, slash, user = name.partition("/")
     found = known.get(name) or known.get(_canonical(name) or "")
     found = found or known.get(f"{_canonical(path)}{slash}{user}")
     if found is None:
-        yield Found(field, "a queue or a user with usage", unknown(name, known))
+        yield Mismatch(field, "a queue or a user with usage", unknown(name, known))
     else:
         yield from _same_amounts(field, expected, found.unit_seconds)
 
@@ -412,7 +414,7 @@ def _gang(name: str, snapshot: Snapshot) -> GangSnapshot | None:
 
 
 # EXPECT-14
-def _compare_queue(path: str, expected: ExpectedQueue, snapshot: Snapshot) -> Iterator[Found]:
+def _compare_queue(path: str, expected: ExpectedQueue, snapshot: Snapshot) -> Iterator[Mismatch]:
     queue = _queue(path, snapshot)
     field = f"queues.{path}"
     if expected.exists is not None:
@@ -421,7 +423,7 @@ def _compare_queue(path: str, expected: ExpectedQueue, snapshot: Snapshot) -> It
     if queue is not None:
         yield from _compare_known_queue(field, expected, queue, snapshot.shares[queue.path])
     elif expected.exists is None or (names_more and not expected.exists):
-        yield Found(field, "a queue", unknown(path, snapshot.queues))
+        yield Mismatch(field, "a queue", unknown(path, snapshot.queues))
 
 
 def _queue(path: str, snapshot: Snapshot) -> QueueSnapshot | None:
@@ -431,7 +433,7 @@ def _queue(path: str, snapshot: Snapshot) -> QueueSnapshot | None:
 # EXPECT-5
 def _compare_known_queue(
     field: str, expected: ExpectedQueue, queue: QueueSnapshot, share: float
-) -> Iterator[Found]:
+) -> Iterator[Mismatch]:
     if expected.priority is not UNSET:
         yield from _same(f"{field}.priority", expected.priority, queue.priority)
     if expected.allocated is not None:
@@ -451,9 +453,9 @@ def _number(share: float) -> Value:
 
 def _same_amounts(
     field: str, expected: Mapping[str, int], found: Mapping[str, int]
-) -> Iterator[Found]:
+) -> Iterator[Mismatch]:
     if _amounts(expected) != _amounts(found):
-        yield Found(field, _written(expected), _written(found))
+        yield Mismatch(field, _written(expected), _written(found))
 
 
 def _amounts(amounts: Mapping[str, int]) -> dict[str, int]:
@@ -467,9 +469,9 @@ def _written(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 # EXPECT-13
-def unexpected(refusals: Iterable[Remark]) -> Iterator[tuple[Remark, Found]]:
+def unexpected(refusals: Iterable[Remark]) -> Iterator[tuple[Remark, Mismatch]]:
     """Yield the refusals after the last ``expect`` as differences."""
-    return ((refusal, Found("rejected", NOTHING, refusal.message)) for refusal in refusals)
+    return ((refusal, Mismatch("rejected", NOTHING, refusal.message)) for refusal in refusals)
 
 
 @final
@@ -519,14 +521,16 @@ class Check:
             self._differs(refusal, found)
 
     # COMMAND-12
-    def run_again(self, feed: KeptFeed, told: Callable[[KeptBatch], None] = lambda _: None) -> None:
+    def run_again(
+        self, feed: KeptFeed, on_batch: Callable[[KeptBatch], None] = lambda _: None
+    ) -> None:
         """Let in again what a state directory holds, and compare the decisions with those in it.
 
         After the first difference there is nothing more to compare: the rest follows from it.
 
         Args:
             feed: The state directory.
-            told: Called with each batch before it is compared.
+            on_batch: Called with each batch before it is compared.
 
         Raises:
             FeedError: If the directory cannot be read.
@@ -534,7 +538,7 @@ class Check:
         scheduler = PlainScheduler(facts=feed.facts)
         first = index = scheduler.machine.requests
         for batch in feed.batches():
-            told(batch)
+            on_batch(batch)
             index = run_again(scheduler, batch, index)
             self.batches += 1
             self.events = index - first
@@ -542,7 +546,7 @@ class Check:
             scheduler.announced = []
             if difference is not None:
                 field = f"batch {difference.batch}, decision {difference.seq}"
-                found = Found(field, difference.was, difference.now)
+                found = Mismatch(field, difference.was, difference.now)
                 self._differs(Remark(max(index - 1, 0), None, ""), found)
                 return
 
@@ -564,6 +568,6 @@ class Check:
             for found in compare_reason(name, part, why, place):
                 self._differs(item, found)
 
-    def _differs(self, place: FeedItem | Remark, found: Found) -> None:
+    def _differs(self, place: FeedItem | Remark, found: Mismatch) -> None:
         difference = Difference(place.index, place.line, found.field, found.expected, found.found)
         self.differences.append(difference)

@@ -158,14 +158,14 @@ class UnmetRequests:
     # DEVICE-23
     def _about_models(self) -> Iterator[FeedWarning]:
         """Yield the warnings about models that nodes have in another case."""
-        told: set[tuple[str, str]] = set()
+        seen: set[tuple[str, str]] = set()
         for (device, models), (index, line) in self._asked_models.items():
             known = self._models.get(device, {})
             for model in models:
                 meant = _in_another_case(model, models, known)
-                if meant is None or (device, model) in told:
+                if meant is None or (device, model) in seen:
                     continue
-                told.add((device, model))
+                seen.add((device, model))
                 message = f"no node has {device} of the model {shown(model)}; did you mean {meant}?"
                 yield FeedWarning(None, index, line, f"devices.{device}.models", message)
 
@@ -290,8 +290,10 @@ class FeedWarnings:
     def _configures(self, index: int, configuration: Configuration) -> None:
         """Pass on the warnings of a configuration, and look at its types."""
         self.configured.add(index)
-        for told in configuration.told:
-            self._warn(FeedWarning(told.file, index, told.line, told.path, told.message))
+        for warning in configuration.told:
+            self._warn(
+                FeedWarning(warning.file, index, warning.line, warning.path, warning.message)
+            )
         known = [*self._real, *self._wanted]
         for named in configuration.types:
             if named.name in self._wanted:

@@ -1,4 +1,4 @@
-"""Reports: show what a replay did, as one HTML page.
+"""Reports: a replay as one HTML page.
 
 A :class:`Recorder` watches a replay and keeps what the page shows, in bounded memory;
 :func:`page` returns the page. A :class:`Board` has the current state of each queue while a replay

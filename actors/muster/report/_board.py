@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RECENT: Final = 8
 """How many of the latest decisions are kept."""
 
-_TOLD: Final = frozenset(Kind) - {Kind.ASSIGNED, Kind.QUEUE_PRIORITY, Kind.APP_STATE}
+_SHOWN_KINDS: Final = frozenset(Kind) - {Kind.ASSIGNED, Kind.QUEUE_PRIORITY, Kind.APP_STATE}
 """The kinds of decisions to show: all others accompany one of these, or show in the queues."""
 
 
@@ -104,11 +104,11 @@ class Board:
 
     def write(self, batch: Sequence[Announced], /) -> None:
         """Apply the decisions of a batch."""
-        told = [announced for announced in batch if announced.decision.kind in _TOLD]
+        shown = [announced for announced in batch if announced.decision.kind in _SHOWN_KINDS]
         with self._lock:
             self._census.write(batch)
             self.at_us = batch[0].at_us
-            self.recent = (*self.recent, *told[-RECENT:])[-RECENT:]
+            self.recent = (*self.recent, *shown[-RECENT:])[-RECENT:]
 
     def due_us(self) -> None:
         """Return None: it never looks at the scheduler."""

@@ -52,7 +52,7 @@ class AllocationBar:
         reason: Why it ended, or None.
         devices: The devices that it held: of each type their numbers, and how much it held of each
             in milli.
-        held: The same in words; empty for none.
+        held: The same as text; empty for none.
     """
 
     node: str
@@ -290,16 +290,16 @@ class ReservationRecord:
 
     @property
     def wants_look(self) -> bool:
-        """Whether some may have been given up since the last look."""
+        """Whether a reservation may have been given up since the last look."""
         return self._is_new and bool(self.present)
 
     @property
     def bars(self) -> list[ReservedBar] | None:
-        """All that lasted for some time, in the order of their ends; None if they are too many."""
+        """The reservations that lasted for some time, by their ends; None if there are too many."""
         return None if self._past is None else [*self._past, *self.present.values()]
 
     def observe(self, batch: Sequence[Announced], unbound: Mapping[Key, LiveAsk]) -> None:
-        """Hear of a batch.
+        """Record the decisions of a batch.
 
         Args:
             batch: Its decisions.
@@ -332,10 +332,10 @@ class ReservationRecord:
             self._past = None
 
     def look(self, there: Mapping[str, ReservationSnapshot], at_us: int) -> None:
-        """End what is not there any more.
+        """End the reservations that no longer exist.
 
         Args:
-            there: What is reserved, by ``app/ask``.
+            there: The present reservations, by ``app/ask``.
             at_us: The instant, in microseconds.
         """
         self._is_new = False

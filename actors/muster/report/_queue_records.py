@@ -195,7 +195,7 @@ MOST_USERS: Final = 1_000
 """How many users have a record of their own; all others share one."""
 
 OTHER_USERS: Final = "all others"
-"""Who stands for all users beyond the first ones."""
+"""The name of the record of all users beyond the first ones."""
 
 
 @final
@@ -250,7 +250,7 @@ class UserRecords:
         return record
 
     def counted(self, users: Iterable[str | None]) -> Mapping[str, int]:
-        """Return how often users are named; who has no record is among the others."""
+        """Return how often each user is named; users without a record count for the others."""
         counts: Counter[str] = Counter()
         for user, number in Counter(user or "" for user in users).items():
             is_known = user in self.records or len(self.records) < MOST_USERS

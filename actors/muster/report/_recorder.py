@@ -62,11 +62,11 @@ class AskReasons:
 
     Attributes:
         codes: How often each code was the dominant one.
-        last: The last reason, in words.
+        last: The last reason, as text.
         names_us: The instant that it names, in microseconds; None if it names none.
         at_us: When that reason was found, in microseconds.
-        past: The last time that another ask was tried before it for what was used in the past, in
-            words; or None.
+        past: The last explanation that another ask was tried before it because of past usage, as
+            text; or None.
     """
 
     codes: Mapping[str, int]
@@ -94,7 +94,7 @@ class ReasonRecord:
         self._period_us = FIRST_PERIOD_US
         self._looks = 0
         #: The codes found in each queue, with their instants.
-        self._heard: dict[str, list[tuple[int, str]]] = {}
+        self._code_times: dict[str, list[tuple[int, str]]] = {}
 
     def begin(self, at_us: int) -> None:
         """Set the first look to one period after an instant, unless it is already set."""
@@ -112,7 +112,7 @@ class ReasonRecord:
             code = await self._ask(scheduler, ask, at_us)
             if code is not None:
                 self.codes[code] += 1
-                self._heard.setdefault(ask.queue, []).append((at_us, code))
+                self._code_times.setdefault(ask.queue, []).append((at_us, code))
 
     async def look_at_end(
         self, scheduler: ReasonSource, asks: Iterable[LiveAsk], at_us: int
@@ -136,9 +136,9 @@ class ReasonRecord:
         before = self._asked.get(ask.key)
         codes = Counter({} if before is None else before.codes)
         codes[code] += 1
-        told, past = explanation.past_share, None if before is None else before.past
-        if told is not None:
-            past = None if told is reason else told.message
+        past_share, past = explanation.past_share, None if before is None else before.past
+        if past_share is not None:
+            past = None if past_share is reason else past_share.message
         names_us = instant_of(reason.facts)
         self._asked[ask.key] = AskReasons(codes, reason.message, names_us, at_us, past)
         return code
@@ -149,8 +149,8 @@ class ReasonRecord:
 
     def code_counts(self, queue: str, begin_us: int, end_us: int) -> Mapping[str, int]:
         """Return how often each code was found in a queue between two instants."""
-        said = self._heard.get(queue, [])
-        return Counter(code for at_us, code in said if begin_us <= at_us <= end_us)
+        codes = self._code_times.get(queue, [])
+        return Counter(code for at_us, code in codes if begin_us <= at_us <= end_us)
 
     def forget(self, key: Key) -> None:
         """Forget the reasons of a bound ask that is no longer among the longest waits."""
@@ -172,7 +172,7 @@ class RecordedScheduler(ReasonSource, Protocol):
         ...
 
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
-        """Return what is reserved, by ``app/ask``."""
+        """Return the reservations, by ``app/ask``."""
         ...
 
 
@@ -303,7 +303,7 @@ class Recorder:
     # A listener of the census
 
     def configured(self, at_us: int, configuration: Configuration) -> None:
-        """Do nothing: the scheduler tells the settings of queues, also of those that are made later."""
+        """Do nothing: the settings come from the scheduler, also those of queues made later."""
 
     def node(self, at_us: int, name: str, capacity: Resources | None) -> None:
         """A node has a new capacity; None if it was removed."""
@@ -396,7 +396,7 @@ class Recorder:
         return self._longest.with_pending(self._census.unbound.values(), self.end_us)
 
     def pending_by_user(self) -> Mapping[str, int]:
-        """Return how many asks hold no node at the end, by the user who is told of them."""
+        """Return how many asks hold no node at the end, by their user."""
         return self.users.counted(ask.user for ask in self._census.unbound.values())
 
     def holding(self) -> Sequence[LiveAsk]:

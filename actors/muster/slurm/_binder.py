@@ -30,18 +30,17 @@ _LONGEST_S: Final = 10.0
 not say that an allocation has ended if its run has not begun."""
 
 _CALLED_OFF: Final = 100
-"""How many of the last steps are remembered that were called off, so that nobody waits who comes
-late."""
+"""How many of the last cancelled steps are remembered, so that members that come late do not wait."""
 
 
 @final
 @attrs.define(eq=False)
 class _GangMeeting:
-    """The members of one step.
+    """The members of one step that have to meet.
 
     Attributes:
         peers: How many there are.
-        works: What those that have come are to run, by number.
+        works: The works of those that have come, by number.
         came: How many have come, also those that have left again.
         present: How many have come and are still there.
         batch: Their job.
@@ -58,7 +57,7 @@ class _GangMeeting:
     settled: trio.Event = attrs.field(factory=trio.Event)
 
     def call_off(self) -> None:
-        """Let nobody wait any more."""
+        """End all waits: a member will not come."""
         if self.batch is None:
             self.is_off = True
         self.settled.set()
@@ -69,13 +68,13 @@ class GangMeetings:
     """The meetings of all gangs."""
 
     def __init__(self) -> None:
-        #: Those to which somebody has come, and not everybody.
+        #: The meetings to which some members have come, and not all.
         self._meetings: dict[int, _GangMeeting] = {}
         self._called_off: deque[int] = deque(maxlen=_CALLED_OFF)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody waits for others to come."""
+        """Whether no member waits for others to come."""
         return not self._meetings
 
     async def join(
@@ -91,9 +90,9 @@ class GangMeetings:
         Args:
             step: The step.
             peers: How many members it has.
-            prepare: Returns what the caller is to run.
+            prepare: Returns the work of the caller.
             submit: Returns the job of all; called by the last one.
-            may_come: Says whether a member that has not come may have a reason.
+            may_come: Returns whether a missing member may still come.
 
         Returns:
             The job.
@@ -148,7 +147,7 @@ async def _settle(meeting: _GangMeeting, may_come: Callable[[], bool]) -> None:
 
 
 Line = Command | Sequence[str] | str
-"""What may be run: a command, a program with its arguments, or a text for the shell."""
+"""A command, a program with its arguments, or a text for the shell."""
 
 _LOG: Final = logging.getLogger("muster.slurm")
 
@@ -160,7 +159,7 @@ _CLOSING_S: Final = 60.0
 """How long a scheduler that closes waits for a controller that does not answer, in seconds."""
 
 _LEAVING_S: Final = 2.0
-"""The same, in seconds, if it has little time: Slurm is told to end the job, which it then does."""
+"""The same, in seconds, if it has little time: Slurm gets the order to end the job and carries it out."""
 
 
 @final
@@ -212,7 +211,7 @@ class JobRunner:
 
         Raises:
             EventError: If Slurm cannot count the resources.
-            JobLostError: If the job was lost, and the ask is not to blame.
+            JobLostError: If the job was lost through no fault of the ask.
             SlurmError: If the job was refused, or has not ended by itself.
         """
         with self._gangs.member(allocation) as member:
@@ -249,7 +248,7 @@ class JobRunner:
             started: Called when the job runs, or has ended meanwhile.
 
         Raises:
-            JobLostError: If the job was lost, and the ask is not to blame.
+            JobLostError: If the job was lost through no fault of the ask.
             SlurmError: If there is no such job, or it has not ended by itself.
         """
         with self._gangs.member(allocation) as member:
@@ -269,7 +268,7 @@ class JobRunner:
         return await self._attend(allocation, found, started)
 
     async def _prepare(self, allocation: Allocation, command_of: Callable[[], Line]) -> MemberWork:
-        """Return what is to run, when nothing of it runs any more from an earlier program.
+        """Return the work of an allocation, when nothing of it runs any more from an earlier program.
 
         Raises:
             JobLostError: If Slurm has not answered for long.
@@ -389,7 +388,7 @@ class SlurmBinder:
         detached: Whether jobs are left alone when the scheduler is closed. With a store, the next
             program finds them again. (If the program is killed, it finds them in any case.)
         closing_grace: The grace period when the scheduler is closed, if that is to be shorter. Then
-            Slurm is told to end what is left, and is not waited for.
+            Slurm gets the order to end what is left, and is not waited for.
 
     Raises:
         ValueError: If a grace period is negative or not a number.
@@ -420,7 +419,7 @@ class SlurmBinder:
 
         Raises:
             EventError: If Slurm cannot count the resources.
-            JobLostError: If the job was lost, and the ask is not to blame.
+            JobLostError: If the job was lost through no fault of the ask.
             SlurmError: If the job was refused, or has not ended by itself.
         """
         result = await self._runs.run(allocation, lambda: self._work(allocation), started)
@@ -435,7 +434,7 @@ class SlurmBinder:
             started: Called when the job runs, or has ended meanwhile.
 
         Raises:
-            JobLostError: If the job was lost, and the ask is not to blame.
+            JobLostError: If the job was lost through no fault of the ask.
             SlurmError: If there is no such job, or it has not ended by itself.
         """
         result = await self._runs.resume(allocation, started)

@@ -1,7 +1,7 @@
 """The commands of Slurm: how they are run, and the list of jobs that ``squeue --json`` prints.
 
-It tells a refusal from a silence, and hides that each version of Slurm writes some fields of jobs in
-another way. All jobs are asked for once a second while anybody wants to know.
+It tells a refusal from a silence, and hides the differences in the fields of jobs between versions of
+Slurm. All jobs are asked for once a second while a task is interested.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from muster_core.errors import MusterError
 
 
 class SlurmError(MusterError):
-    """Slurm cannot be used, or has refused or ended a job; the message says what Slurm said."""
+    """Slurm cannot be used, or has refused or ended a job; the message is that of Slurm."""
 
 
 @final
@@ -50,10 +50,10 @@ NEEDED: Final = ("sbatch", "squeue", "scancel", "sinfo", "scontrol")
 """The commands that are used."""
 
 _PATIENCE_S: Final = 120.0
-"""How long a command may take, in seconds; sbatch itself tries for a minute and more."""
+"""The time limit of a command, in seconds; sbatch itself tries for a minute and more."""
 
 _AT_ONCE: Final = 8
-"""How many commands may run at once: each of them is a connection to slurmctld."""
+"""The most commands that run at once: each of them is a connection to slurmctld."""
 
 # What the commands print when slurmctld is away, is starting, or has not answered in time. With
 # all of these it is unknown whether a request was carried out.
@@ -119,7 +119,7 @@ class SlurmCommands:
             given: Its standard input.
 
         Returns:
-            What it has printed.
+            Its output.
 
         Raises:
             SilentError: If slurmctld does not answer; it may have carried out the request. Or if
@@ -144,7 +144,7 @@ class SlurmCommands:
             except OSError as error:
                 msg = f"{command[0]}: {error.strerror or error}"
                 raise SlurmError(msg) from None
-            except ValueError as error:  # a character that nobody can be told
+            except ValueError as error:  # a character that no argument can have
                 msg = f"{command[0]}: {error}"
                 raise SlurmError(msg) from None
             except trio.TooSlowError:
@@ -160,7 +160,7 @@ def _environment(of_program: Mapping[str, str]) -> dict[str, str]:
 
 
 def _judge(name: str, done: subprocess.CompletedProcess[bytes]) -> str:
-    """Return what a command has printed.
+    """Return the output of a command.
 
     Raises:
         SilentError: If slurmctld did not answer.
@@ -176,7 +176,7 @@ def _judge(name: str, done: subprocess.CompletedProcess[bytes]) -> str:
 
 
 class JobPhase(StrEnum):
-    """Where a job is in its life."""
+    """The phase of a job."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -222,7 +222,7 @@ class JobRecord:
 
     Attributes:
         id: Its number.
-        phase: Where it is in its life.
+        phase: Its phase.
         state: Slurm's state: ``RUNNING``, ``NODE_FAIL``, ….
         reason: Slurm's reason for this state.
         status: The exit status of the script, or minus the number of the signal that ended it.
@@ -248,7 +248,7 @@ class JobRecord:
 
 
 def read_jobs(printed: str) -> dict[int, JobRecord]:
-    """Read what ``squeue --json`` has printed.
+    """Read the output of ``squeue --json``.
 
     Raises:
         SilentError: If it says that there was an error. When slurmctld is away, squeue 22.05 prints
@@ -297,7 +297,7 @@ def _job(written: Mapping[str, Any]) -> JobRecord | None:
 
 
 def phase_of(states: tuple[str, ...]) -> JobPhase:
-    """Return where a job with these states is in its life."""
+    """Return the phase of a job with these states."""
     for names, phase in (
         (_ENDING, JobPhase.ENDING),
         (_ENDED, JobPhase.ENDED),
@@ -372,7 +372,7 @@ class JobWatch:
         jobs: The jobs of this user, by number.
         asked: How many questions were asked.
         answered: Which of them was the last one with an answer.
-        told: Called after each answer, before those who wait.
+        on_answer: Called after each answer, before the waiting tasks go on.
     """
 
     def __init__(self, commands: SlurmCommands, every_s: float) -> None:
@@ -380,11 +380,11 @@ class JobWatch:
         self._every_s = every_s
         self._interested = 0
         self._wake = trio.Event()
-        self._heard = trio.Event()
+        self._next_answer = trio.Event()
         self.jobs: Mapping[int, JobRecord] = {}
         self.asked = 0
         self.answered = 0
-        self.told: Callable[[], None] = _nothing
+        self.on_answer: Callable[[], None] = _nothing
         self._is_silent = False
 
     @property
@@ -403,7 +403,7 @@ class JobWatch:
             self._interested -= 1
 
     async def ask(self) -> None:
-        """Ask once, and tell who waits.
+        """Ask once, and wake the waiting tasks.
 
         Raises:
             SlurmError: If there is no answer.
@@ -412,12 +412,12 @@ class JobWatch:
         number = self.asked
         jobs = read_jobs(await self._commands.run(LIST))
         self.jobs, self.answered = jobs, number
-        self.told()
-        heard, self._heard = self._heard, trio.Event()
-        heard.set()
+        self.on_answer()
+        answered, self._next_answer = self._next_answer, trio.Event()
+        answered.set()
 
     async def run(self) -> None:
-        """Ask again and again while anybody is interested."""
+        """Ask again and again while a task is interested."""
         while True:
             while not self._interested:
                 self._wake = trio.Event()
@@ -437,7 +437,7 @@ class JobWatch:
 
     async def next(self) -> Mapping[int, JobRecord]:
         """Return the next list of jobs; for use in a block of :meth:`interest`."""
-        await self._heard.wait()
+        await self._next_answer.wait()
         return self.jobs
 
     async def fresh(self) -> Mapping[int, JobRecord]:
@@ -445,7 +445,7 @@ class JobWatch:
         asked = self.asked
         with self.interest():
             while self.answered <= asked:
-                await self._heard.wait()
+                await self._next_answer.wait()
         return self.jobs
 
 

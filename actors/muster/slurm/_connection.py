@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("muster.slurm")
 
 _GRACE_S: Final = 10.0
-"""How long a job that nobody has taken over may take to end after SIGTERM, in seconds."""
+"""How long a job that was not taken over may take to end after SIGTERM, in seconds."""
 
 _AFTER_FOLLOW_S: Final = 5.0
 """How long after the beginning of ``follow`` jobs may still be taken over, in seconds: the
 scheduler is open by then, and calls ``resume`` when it opens."""
 
 _AGAIN_S: Final = 5.0
-"""After how long a job that nobody knows is ended again, in seconds."""
+"""After how long an unknown job is ended again, in seconds."""
 
 _SILENT_S: Final = 60.0
 """How long the start of a job waits for a controller that does not answer, in seconds."""
@@ -66,14 +66,14 @@ class Slurm:
 
     def __init__(
         self,
-        ground: SlurmContext,
+        context: SlurmContext,
         nursery: trio.Nursery,
         amounts: Amounts,
         *,
         namespace: str,
         adopt_within: float,
     ) -> None:
-        self._ground = ground
+        self._context = context
         self._nursery = nursery
         self._adopt_within_s = adopt_within
         self.namespace = namespace
@@ -86,9 +86,9 @@ class Slurm:
         self._earlier: dict[BatchJob, set[int]] = {}
         #: Those of them that are being ended as a whole.
         self._ending: set[BatchJob] = set()
-        #: Set when nobody takes over any more.
+        #: Set when no job can be taken over any more.
         self._settled = trio.Event()
-        #: When jobs that nobody knows were ended, by number.
+        #: When unknown jobs were ended, by number.
         self._strangers: dict[int, float] = {}
         self._follows = trio.Event()
         self._names: dict[str, frozenset[str]] = {}
@@ -119,7 +119,7 @@ class Slurm:
         Args:
             scheduler: The scheduler.
             every: How often to look, in seconds.
-            task_status: Told when the nodes of now are there.
+            task_status: Started when the present nodes are there.
 
         Raises:
             ClosedSchedulerError: If the scheduler is closed.
@@ -131,7 +131,7 @@ class Slurm:
         while True:
             next_s = trio.current_time() + every
             try:
-                printed = await self._ground.commands.run(
+                printed = await self._context.commands.run(
                     ("scontrol", "show", "node", "--oneliner", "--all")
                 )
                 only = await self._reserved()
@@ -141,7 +141,7 @@ class Slurm:
                 self._trouble = str(error)
             else:
                 self._trouble = None
-                partition = self._ground.site.partition
+                partition = self._context.site.partition
                 await follower.follow(
                     node_specs(read_nodes(printed), partition, only, self.amounts)
                 )
@@ -158,17 +158,17 @@ class Slurm:
             outdone: Called with a higher term, and who has it in words.
         """
         self.term, self._outdone = term, outdone
-        self.hear()
+        self.end_strangers()
 
     # REPLICA-16
     def _is_outdone(self) -> bool:
         """Return whether a job has a higher term: from then on nothing is submitted or ended."""
-        is_over = self._ground.commands.is_over
+        is_over = self._context.commands.is_over
         if self._outdone is not None and not is_over.is_set():
             terms = {
                 comment.tag.term: job.id
-                for job in self._ground.watch.jobs.values()
-                if (comment := self._ground.comment_of(job)) is not None
+                for job in self._context.watch.jobs.values()
+                if (comment := self._context.comment_of(job)) is not None
                 and comment.tag.namespace == self.namespace
             }
             highest = max(terms, default=0)
@@ -182,7 +182,7 @@ class Slurm:
     @property
     def is_over(self) -> trio.Event:
         """Set when another server leads: its jobs, and those that it takes over, are left alone."""
-        return self._ground.commands.is_over
+        return self._context.commands.is_over
 
     async def wait_for_answer(self) -> None:
         """Wait until Slurm's controller answers.
@@ -192,7 +192,7 @@ class Slurm:
         """
         if self._trouble is not None:
             with trio.move_on_after(_SILENT_S) as scope:
-                await self._ground.watch.fresh()
+                await self._context.watch.fresh()
             if scope.cancelled_caught:
                 msg = f"Slurm does not answer: {self._trouble}"
                 raise JobLostError(msg)
@@ -203,7 +203,7 @@ class Slurm:
 
     def submit(self, order: JobSpec) -> BatchJob:
         """Submit a job; its batch tells what becomes of it."""
-        batch = BatchJob(self._ground, order.tag, order)
+        batch = BatchJob(self._context, order.tag, order)
         self._batches.add(batch)
         self._nursery.start_soon(self._conduct, batch)
         return batch
@@ -217,7 +217,7 @@ class Slurm:
         batch = self._find(allocation)
         if batch is None:
             # Its submission may have been on the way when the earlier program ended.
-            await self._ground.watch.fresh()
+            await self._context.watch.fresh()
             batch = self._find(allocation)
         if batch is not None:
             self._earlier[batch].add(allocation.number)
@@ -248,7 +248,7 @@ class Slurm:
         if allocation.gang is not None:
             tags.append(JobTag(self.namespace, allocation.gang, None, (allocation.number,)))
         for tag in tags:
-            name = result_file(self._ground.site, tag, allocation.number)
+            name = result_file(self._context.site, tag, allocation.number)
             if name is None:
                 continue
             try:
@@ -258,7 +258,7 @@ class Slurm:
         return None
 
     async def end_earlier(self, allocation: Allocation) -> None:
-        """End jobs of an earlier program for the same ask that nobody has taken over."""
+        """End jobs of an earlier program for the same ask that were not taken over."""
         for batch, adopted in list(self._earlier.items()):
             if batch.is_over or not _is_of(batch.tag, allocation):
                 continue
@@ -277,10 +277,10 @@ class Slurm:
         live = [batch for batch in found if not batch.has_ended]
         return next(iter(live or found[::-1]), None)
 
-    # Jobs of earlier programs, and such as nobody knows
+    # Jobs of earlier programs, and unknown ones
 
-    def hear(self) -> None:
-        """Look for jobs that are ours by their comments, and that nobody waits for.
+    def end_strangers(self) -> None:
+        """End unknown jobs whose comments say that they are ours.
 
         As long as jobs may be taken over, they count as those of an earlier program: its last
         submission may have been on the way when it ended.
@@ -291,12 +291,12 @@ class Slurm:
         known = {batch.job for batch in self._batches}
         coming = {batch.tag for batch in self._batches if batch.job is None}
         now = trio.current_time()
-        for job in self._ground.watch.jobs.values():
-            if job.id in known or job.id in self._ground.foreign or job.offset:
+        for job in self._context.watch.jobs.values():
+            if job.id in known or job.id in self._context.foreign or job.offset:
                 continue
             if job.phase not in (JobPhase.WAITING, JobPhase.RUNNING):
                 continue
-            comment = self._ground.comment_of(job)
+            comment = self._context.comment_of(job)
             if comment is None or comment.tag.namespace != self.namespace:
                 continue
             if comment.tag in coming or now < self._strangers.get(job.id, -inf) + _AGAIN_S:
@@ -306,26 +306,26 @@ class Slurm:
                 continue
             self._strangers[job.id] = now
             _LOG.warning("job %s (%s) is nobody's, and is ended", job.id, job.comment)
-            self._nursery.start_soon(self._ground.try_run, "scancel", str(job.id))
+            self._nursery.start_soon(self._context.try_run, "scancel", str(job.id))
 
     def find_earlier(self) -> None:
-        """Take note of the jobs that are there when the program begins."""
-        for job in sorted(self._ground.watch.jobs.values(), key=lambda job: job.id):
-            comment = self._ground.comment_of(job)
+        """Record the jobs that are there when the program begins."""
+        for job in sorted(self._context.watch.jobs.values(), key=lambda job: job.id):
+            comment = self._context.comment_of(job)
             if comment is None or comment.tag.namespace != self.namespace:
                 continue
             self._note_earlier(job, comment.tag)
 
     def _note_earlier(self, job: JobRecord, tag: JobTag) -> None:
-        self._ground.foreign.add(job.id)
+        self._context.foreign.add(job.id)
         if job.offset == 0:
-            batch = BatchJob(self._ground, tag, None, job)
+            batch = BatchJob(self._context, tag, None, job)
             self._earlier[batch] = set()
             self._batches.add(batch)
             self._nursery.start_soon(self._conduct, batch)
 
     async def end_orphans(self) -> None:
-        """End what nobody takes over in time of the jobs of an earlier program."""
+        """End the jobs of an earlier program that are not taken over in time."""
         with trio.move_on_after(self._adopt_within_s):
             await self._follows.wait()
             await trio.sleep(_AFTER_FOLLOW_S)
@@ -336,7 +336,7 @@ class Slurm:
                     nursery.start_soon(self._end, batch, adopted)
 
     async def _end(self, batch: BatchJob, adopted: set[int]) -> None:
-        """End the members of a job that nobody has taken over."""
+        """End the members of a job that were not taken over."""
         others = [number for number in batch.tag.numbers if number not in adopted]
         if not others or batch.is_over:
             return
@@ -365,15 +365,15 @@ class Slurm:
         Raises:
             SlurmError: If there is no such reservation, or no answer.
         """
-        name = self._ground.site.reservation
+        name = self._context.site.reservation
         if name is None:
             return None
-        printed = await self._ground.commands.run(
+        printed = await self._context.commands.run(
             ("scontrol", "show", "reservation", name, "--oneliner")
         )
         nodes = fields_of(printed).get("Nodes", "")
         if nodes not in self._names:
-            hosts = await self._ground.commands.run(("scontrol", "show", "hostnames", nodes))
+            hosts = await self._context.commands.run(("scontrol", "show", "hostnames", nodes))
             self._names = {nodes: frozenset(hosts.split())}
         return self._names[nodes]
 
@@ -483,10 +483,10 @@ async def connect(
     watch = JobWatch(commands, every)
     await watch.ask()
     async with trio.open_nursery() as nursery:
-        ground = SlurmContext(commands, watch, site, set())
-        slurm = Slurm(ground, nursery, amounts, namespace=namespace, adopt_within=adopt_within)
+        context = SlurmContext(commands, watch, site, set())
+        slurm = Slurm(context, nursery, amounts, namespace=namespace, adopt_within=adopt_within)
         slurm.find_earlier()
-        watch.told = slurm.hear
+        watch.on_answer = slurm.end_strangers
         nursery.start_soon(watch.run)
         nursery.start_soon(slurm.end_orphans)
         try:

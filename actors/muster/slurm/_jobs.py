@@ -38,14 +38,14 @@ from muster.slurm._sbatch import (
 _LOG: Final = logging.getLogger("muster.slurm")
 
 _MISSED: Final = 2
-"""In how many lists in a row a job is missing before it is taken to be gone."""
+"""The number of lists in a row without a job after which it counts as gone."""
 
 _AGAIN_S: Final = 5.0
-"""After how long a job that is to end is told so again, in seconds."""
+"""The period for ordering a job to end again, in seconds."""
 
 
 class JobStage(StrEnum):
-    """Where a batch is in its life."""
+    """The stage of a batch job."""
 
     NEW = "new"
     SUBMITTED = "submitted"
@@ -54,7 +54,7 @@ class JobStage(StrEnum):
 
 
 class SignalResult(StrEnum):
-    """What has become of a signal."""
+    """The result of a signal."""
 
     SENT = "sent"
     NOBODY = "nobody"
@@ -64,7 +64,7 @@ class SignalResult(StrEnum):
 @final
 @attrs.frozen
 class SlurmContext:
-    """What all batches stand on.
+    """The objects that all batch jobs share.
 
     Attributes:
         commands: Runs Slurm's commands.
@@ -102,17 +102,17 @@ class SlurmContext:
 class BatchJob:
     """One job, and what is known of it.
 
-    Its state changes in :meth:`conduct` alone, which is run as a task; who waits is told then.
+    Its state changes in :meth:`conduct` alone, which runs as a task and wakes waiting tasks.
 
     Args:
-        ground: What it stands on.
-        tag: Whose the job is.
-        order: What to submit; None for a job that is there already.
+        context: The objects that all batch jobs share.
+        tag: The owner of the job.
+        order: The job to submit; None for a job that is there already.
         job: The number of the job, if it is there already.
 
     Attributes:
-        tag: Whose the job is.
-        stage: Where it is in its life.
+        tag: The owner of the job.
+        stage: Its stage.
         job: The number of the job, when it is known.
         last: The job as it was last seen.
         ends: How the members have ended, by number; exit statuses as a shell says them.
@@ -123,12 +123,12 @@ class BatchJob:
 
     def __init__(
         self,
-        ground: SlurmContext,
+        context: SlurmContext,
         tag: JobTag,
         order: JobSpec | None = None,
         job: JobRecord | None = None,
     ) -> None:
-        self._ground = ground
+        self._context = context
         self._order = order
         self.tag = tag
         self.stage = JobStage.NEW
@@ -144,7 +144,7 @@ class BatchJob:
         self._changed = trio.Event()
         self._condemned = trio.Event()
         if job is not None:
-            self._see(job)
+            self._update(job)
 
     @property
     def is_gang(self) -> bool:
@@ -157,12 +157,12 @@ class BatchJob:
         return self.stage is JobStage.OVER
 
     def place(self, number: int, node: str) -> None:
-        """Note on which node a member of a job is that was there already."""
+        """Record the node of a member of a job that was there already."""
         self._nodes[number] = node
 
     @property
     def has_ended(self) -> bool:
-        """Whether Slurm has said that it has ended, also if that is not taken in yet."""
+        """Whether Slurm has reported its end, also if that was not processed yet."""
         return self.is_over or (self.last is not None and self.last.phase is JobPhase.ENDED)
 
     @property
@@ -176,7 +176,7 @@ class BatchJob:
             await self._changed.wait()
 
     def leave(self, number: int) -> None:
-        """Note that a member is not wanted any more; without members the job is to end.
+        """Record that a member is not wanted any more; without members the job is to end.
 
         A gang whose job has not started is not to start in part: then the job is to end, too.
         """
@@ -201,9 +201,9 @@ class BatchJob:
         self._move(JobStage.OVER)
 
     async def conduct(self) -> None:
-        """Submit the job if it is not there, and see to it until nothing of it is left."""
+        """Submit the job if it is not there, and follow it until nothing of it is left."""
         try:
-            with self._ground.watch.interest():
+            with self._context.watch.interest():
                 if self.job is None:
                     await self._submit()
                 if self.job is not None:
@@ -224,25 +224,25 @@ class BatchJob:
         """
         assert self._order is not None, "a job that is there is not submitted"
         command, script = (
-            self._order.command(self._ground.site),
-            self._order.script(self._ground.site),
+            self._order.command(self._context.site),
+            self._order.script(self._context.site),
         )
         # A program with another store may have had the same numbers.
-        await trio.to_thread.run_sync(_remove, self._order.result_files(self._ground.site))
+        await trio.to_thread.run_sync(_remove, self._order.result_files(self._context.site))
         while not self._is_condemned:
             try:
-                printed = await self._ground.commands.run(command, script)
+                printed = await self._context.commands.run(command, script)
             except SilentError as error:
                 _LOG.warning("the job of %s: %s", self.tag.text, error)
                 # It may have been accepted all the same: only a list that is newer can tell.
-                job = self._own(await self._ground.watch.fresh())
+                job = self._own(await self._context.watch.fresh())
                 if job is None:
                     continue
                 self.job = job.id
             else:
                 self.job = _number(printed)
                 if self.job is None:
-                    job = self._own(await self._ground.watch.fresh())
+                    job = self._own(await self._context.watch.fresh())
                     if job is None:
                         msg = f"sbatch: expected the number of a job, but got {printed!r}"
                         raise SlurmError(msg)
@@ -253,22 +253,22 @@ class BatchJob:
     def _own(self, jobs: Mapping[int, JobRecord]) -> JobRecord | None:
         """Return the job of this batch: the first one with its comment that is not older."""
         for job in sorted(jobs.values(), key=lambda job: job.id):
-            comment = self._ground.comment_of(job)
+            comment = self._context.comment_of(job)
             if comment is None or comment.tag != self.tag or job.offset:
                 continue
-            if job.id not in self._ground.foreign:
+            if job.id not in self._context.foreign:
                 return job
         return None
 
     async def _follow(self, number: int) -> None:
         """Wait until nothing of a job is left."""
-        watch, missed = self._ground.watch, 0
+        watch, missed = self._context.watch, 0
         since, jobs = watch.asked, watch.jobs
         while True:
             job = jobs.get(number)
             if job is not None:
                 missed = 0
-                self._see(job)
+                self._update(job)
                 if self._is_gone(number, jobs):
                     return
                 await self._free_nodes(number, job, jobs)
@@ -285,14 +285,14 @@ class BatchJob:
         parts = [job for job in jobs.values() if number in (job.id, job.leader)]
         return all(job.phase is JobPhase.ENDED for job in parts)
 
-    def _see(self, job: JobRecord) -> None:
-        """Take in what Slurm says of the job."""
+    def _update(self, job: JobRecord) -> None:
+        """Update the state from the record of the job in Slurm."""
         self.last = job
         comment = read_comment(job.comment)
         if comment is not None:
             is_running = job.phase is JobPhase.RUNNING
             for member, end in comment.ends.items():
-                # What a node takes with it has not ended by itself.
+                # A member that was lost with its node has not ended by itself.
                 if is_running or end == 0 or job.state == "COMPLETED":
                     self.ends.setdefault(member, end)
         if job.phase is JobPhase.RUNNING and self.stage is not JobStage.OVER:
@@ -304,7 +304,7 @@ class BatchJob:
     async def _end_when_condemned(self, number: int) -> None:
         await self._condemned.wait()
         while True:
-            await self._ground.try_run("scancel", str(number))
+            await self._context.try_run("scancel", str(number))
             await trio.sleep(_AGAIN_S)
 
     # Members of a gang
@@ -323,7 +323,7 @@ class BatchJob:
         if not self.is_gang:
             return await self._sent("--batch", option, str(number))
         try:
-            printed = await self._ground.commands.run(
+            printed = await self._context.commands.run(
                 ("squeue", "--steps", "--me", "-h", "-o", "%i|%j")
             )
         except SlurmError:
@@ -339,12 +339,12 @@ class BatchJob:
     async def _sent(self, *arguments: str) -> SignalResult:
         return (
             SignalResult.SENT
-            if await self._ground.try_run("scancel", *arguments)
+            if await self._context.try_run("scancel", *arguments)
             else SignalResult.UNHEARD
         )
 
     def _has(self, number: int) -> bool:
-        job = self._ground.watch.jobs.get(number)
+        job = self._context.watch.jobs.get(number)
         return number == self.job or (job is not None and job.leader == self.job)
 
     async def _free_nodes(self, number: int, job: JobRecord, jobs: Mapping[int, JobRecord]) -> None:
@@ -356,12 +356,12 @@ class BatchJob:
         if not job.leader or self.stage is not JobStage.RUNNING or self._is_condemned:
             return
         if not set(self.tag.numbers) <= self._nodes.keys() | self.ends.keys():
-            return  # somebody may be on a node that is not known here
+            return  # a member may be on a node that is not known here
         live = {node for member, node in self._nodes.items() if member not in self.ends}
         ended = set(self._nodes.values()) - live - self._freed - {job.first_node}
         parts = {part.nodes: part.id for part in jobs.values() if part.leader == number}
         for node in ended & parts.keys():
-            if await self._ground.try_run("scancel", str(parts[node])):
+            if await self._context.try_run("scancel", str(parts[node])):
                 self._freed.add(node)
 
     def _move(self, stage: JobStage) -> None:
@@ -376,7 +376,7 @@ class BatchJob:
 def _number(printed: str) -> int | None:
     """Return the number of a job that ``sbatch --parsable`` has printed: ``17`` or ``17;cluster``.
 
-    What a site's own filters print may stand before it.
+    Output of a site's own filters may precede it.
     """
     last = printed.strip().rpartition("\n")[2]
     number = last.partition(";")[0]
@@ -402,7 +402,7 @@ _NODE_LOST: Final = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 @final
 @attrs.frozen
 class JobResult:
-    """How a command has ended by itself.
+    """The result of a command that has ended by itself.
 
     Attributes:
         status: Its exit status, or minus the number of the signal that ended it. (A shell says 128

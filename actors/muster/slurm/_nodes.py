@@ -22,7 +22,7 @@ from muster_core.snapshots import Snapshot
 DEFAULT_RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
     {"cpu": "vcore", "mem": "memory", "gpu": "nvidia.com/gpu"}
 )
-"""What Slurm's resources are called in Muster; all others have the same name in both.
+"""The names in Muster of Slurm's resources; all others have the same name in both.
 
 A type of a gres, such as ``gpu:a100``, is counted under the name of the gres, or, if it is named
 here, under a name of its own.
@@ -35,7 +35,7 @@ _MIB: Final = 2**20
 @final
 @attrs.frozen
 class Share:
-    """What a job, or one member of a gang, takes of a node.
+    """The amounts that a job, or one member of a gang, takes of a node.
 
     Attributes:
         cpus: CPUs.
@@ -73,7 +73,7 @@ class Amounts:
     """Translates between Slurm and Muster.
 
     Args:
-        names: What the resources of Slurm are called in Muster.
+        names: The names in Muster of the resources of Slurm.
         counts_memory: Whether Slurm counts memory, so that jobs share a node only if they say how
             much they need.
 
@@ -106,7 +106,7 @@ class Amounts:
         return Resources(found)
 
     def share(self, resources: Resources) -> Share:
-        """Return what a job with these resources asks Slurm for.
+        """Return the share of a node that a job with these resources asks Slurm for.
 
         Raises:
             EventError: If Slurm cannot count an amount; the message names the resource.
@@ -140,7 +140,7 @@ class Amounts:
 
 
 def _unit(name: str) -> int:
-    """Return how many base units of Muster one CPU is."""
+    """Return the base units of Muster in one CPU."""
     return 1000 if name == _MILLI else 1
 
 
@@ -158,7 +158,7 @@ CLOSED: Final = "slurm/closed"
 """The attribute of a node on which Slurm starts nothing now: the state, such as ``drain``."""
 
 FEATURE: Final = "feature.slurm/"
-"""How the attribute of a feature begins: ``feature.slurm/fast`` is ``yes``."""
+"""The prefix of the attributes for features: ``feature.slurm/fast`` is ``yes``."""
 
 _FIELD: Final = re.compile(r"(?:^|\s)([A-Z][A-Za-z_]*)=")
 _COUNTED: Final = re.compile(r"([^:()]+)(?::([^:()]+))?:(\d+)([KMGT]?)(?:\(.*\))?|([^:()]+)")
@@ -224,7 +224,7 @@ class SlurmNode:
 @final
 @attrs.frozen
 class NodeSpec:
-    """What a node of Muster is to be like.
+    """The wanted state of a node of Muster.
 
     Attributes:
         capacity: Its resources.
@@ -241,7 +241,7 @@ class NodeSpec:
 
 
 def read_nodes(printed: str) -> tuple[SlurmNode, ...]:
-    """Read what ``scontrol show node --oneliner`` has printed.
+    """Read the output of ``scontrol show node --oneliner``.
 
     Raises:
         SlurmError: If it has no nodes: a Slurm without nodes does not run.
@@ -332,7 +332,7 @@ _LOG: Final = logging.getLogger("muster.slurm")
 
 
 class NodeScheduler(Protocol):
-    """The part of a scheduler that is needed here."""
+    """The part of a scheduler that this module needs."""
 
     async def submit_many(self, events: Iterable[Event], /) -> tuple[RefusedError | None, ...]:
         """Submit events in one batch; see :meth:`muster.Scheduler.submit_many`."""
@@ -350,17 +350,17 @@ class SlurmNodeFollower:
     Nodes that do not come from here, which have no attribute ``slurm/partition``, stay as they are.
 
     Args:
-        books: The scheduler.
+        scheduler: The scheduler.
     """
 
-    def __init__(self, books: NodeScheduler) -> None:
-        self._books = books
+    def __init__(self, scheduler: NodeScheduler) -> None:
+        self._scheduler = scheduler
         #: The nodes that the scheduler has from here; None before the first look.
         self._held: dict[str, NodeSpec] | None = None
         self._refused: dict[str, str] = {}
 
     async def follow(self, wanted: Mapping[str, NodeSpec]) -> None:
-        """Tell the scheduler what has changed, in one batch."""
+        """Submit the changes to the scheduler, in one batch."""
         if self._held is None:
             self._held = await self._known_nodes()
         held = self._held
@@ -373,7 +373,7 @@ class SlurmNodeFollower:
                 events.append(change)
         if not events:
             return
-        refusals = await self._books.submit_many(events)
+        refusals = await self._scheduler.submit_many(events)
         for event, refusal in zip(events, refusals, strict=True):
             if isinstance(event, RemoveNode):
                 held.pop(event.node, None)
@@ -381,7 +381,7 @@ class SlurmNodeFollower:
                 held[event.node] = wanted[event.node]
                 self._refused.pop(event.node, None)
             else:
-                # Somebody else has removed the node, or has one of this name.
+                # Another client has removed the node, or has one of this name.
                 held.pop(event.node, None)
                 if self._refused.get(event.node) != str(refusal):
                     self._refused[event.node] = str(refusal)
@@ -389,7 +389,7 @@ class SlurmNodeFollower:
 
     async def _known_nodes(self) -> dict[str, NodeSpec]:
         """Return the nodes that the scheduler has from an earlier program."""
-        nodes = (await self._books.snapshot()).nodes
+        nodes = (await self._scheduler.snapshot()).nodes
         return {
             name: NodeSpec(Resources(node.capacity), dict(node.attributes))
             for name, node in nodes.items()
@@ -398,7 +398,7 @@ class SlurmNodeFollower:
 
 
 def _event(name: str, held: NodeSpec | None, node: NodeSpec) -> AddNode | UpdateNode | None:
-    """Return the event that makes a node what it is to be, if there is one."""
+    """Return the event that brings a node to its wanted state, if it needs one."""
     if held is None:
         return AddNode(name, node.capacity, node.attributes, not node.is_closed)
     if held == node:

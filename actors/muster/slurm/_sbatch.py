@@ -1,7 +1,8 @@
 """The submission of a job as texts: the options of ``sbatch``, its script and its comment.
 
-One script is around each command, and one around those of a gang. The comment of a job says whose it
-is: ``muster:APP/ASK/RUN``, and ``@TERM`` if that is not the first term. These are pure functions, without commands or tasks.
+One script is around each command, and one around those of a gang. The comment of a job names its ask:
+``muster:APP/ASK/RUN``, and ``@TERM`` if that is not the first term. These are pure functions, without
+commands or tasks.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from muster_core.errors import EventError
 _OF_GANG: Final = "*"
 
 FIRST_TERM: Final = 1
-"""The term of jobs without one: of those who lead first, or have no store."""
+"""The term of jobs without one: of the first leader, or of a scheduler without a store."""
 
 _MOST: Final = 1000
-"""How many characters a comment may have; Slurm refuses more than 1,023."""
+"""The most characters of a comment; Slurm refuses more than 1,023."""
 
 _AN_END: Final = 4
 """How many characters the end of a member takes at most, with the comma: 255."""
@@ -34,14 +35,14 @@ _AN_END: Final = 4
 @final
 @attrs.frozen
 class JobTag:
-    """Whose a job is.
+    """The owner of a job.
 
     Attributes:
         namespace: The namespace of the program.
         app: The application; of a gang's job the full name of the gang.
         ask: The ask, or None for a gang's job.
         numbers: The numbers of the allocations, in ascending order.
-        term: The term of who has submitted it; the first one is not written.
+        term: The term of the leader that has submitted it; the first one is not written.
     """
 
     namespace: str
@@ -89,10 +90,10 @@ class JobTag:
 @final
 @attrs.frozen
 class JobComment:
-    """What the comment of a job says.
+    """The content of the comment of a job.
 
     Attributes:
-        tag: Whose the job is.
+        tag: The owner of the job.
         ends: How its members have ended: exit statuses as a shell says them, by number.
     """
 
@@ -161,7 +162,7 @@ _LONGEST_GRACE: Final = 10**9
 # The command runs in the process group of the script. SIGTERM to the script goes to all of the
 # group; what still runs after the grace period is killed, and before that the script does not end:
 # with it Slurm would kill the rest of the group at once. SIGTERM may come at any moment, also before
-# the script waits for its command: so all that is then to be done is done where it is trapped.
+# the script waits for its command: so the trap does all that is to be done then.
 _AROUND: Final = """\
 not_there() {{ echo "muster: $1" >&2; kill -s USR2 $$; sleep 5; exit 1; }}
 others() {{
@@ -207,7 +208,7 @@ others && end_all
 finish
 """
 
-# Each end comes through a pipe, and is told to slurmctld in the comment of the job. A controller
+# Each end comes through a pipe, and goes to slurmctld in the comment of the job. A controller
 # that is away is asked again; one that is there and refuses is not asked for ever.
 _GANG: Final = """\
 command -v scontrol >/dev/null || {{ kill -s USR2 $$; sleep 5; exit 1; }}
@@ -238,14 +239,14 @@ wait
 @final
 @attrs.frozen
 class MemberWork:
-    """What is to run for an allocation.
+    """The work of an allocation.
 
     Attributes:
         number: The number of the allocation.
         node: The node.
-        share: What it takes there.
+        share: The amounts that it takes there.
         command: The command.
-        env: The variables that tell it what it is run for.
+        env: The variables that name its ask.
         grace_s: How long it may take to end after SIGTERM, in seconds.
     """
 
@@ -279,7 +280,7 @@ def gang_script(
     """Return the script of a gang's job, which runs each command as a job step on its node.
 
     Args:
-        tag: Whose job it is.
+        tag: The owner of the job.
         members: The members, in the order of their numbers.
         groups: The component of each node, if the job is heterogeneous.
         result: The beginning of the names of the files with exit statuses, or None.
@@ -315,7 +316,7 @@ def _result_of(result: str | None, work: MemberWork) -> str | None:
 
 
 def _keeping(result: str | None) -> str:
-    """Return the line that keeps an exit status of a command that nobody has ended."""
+    """Return the line that keeps the exit status of a command that has ended by itself."""
     if result is None:
         return ""
     new, kept = shlex.quote(f"{result}.new"), shlex.quote(result)
@@ -360,13 +361,13 @@ def _around(work: MemberWork, on_term: str) -> str:
 
 
 _LONGEST_NAME: Final = 200
-"""How many characters of a tag may be the name of a file with results."""
+"""The most characters of a tag in the name of a file with results."""
 
 
 @final
 @attrs.frozen
 class SubmitOptions:
-    """How jobs are submitted.
+    """The options for submitting jobs.
 
     Attributes:
         partition: The partition.
@@ -395,7 +396,7 @@ class JobSpec:
     """A job to submit.
 
     Attributes:
-        tag: Whose it is.
+        tag: Its owner.
         members: Its commands, in the order of their numbers.
     """
 
@@ -404,7 +405,7 @@ class JobSpec:
 
     @property
     def shares(self) -> Mapping[str, Share]:
-        """What the job takes of each node."""
+        """The amounts that the job takes of each node."""
         found: dict[str, Share] = {}
         for work in self.members:
             before = found.get(work.node)

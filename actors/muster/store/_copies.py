@@ -254,21 +254,21 @@ def copy_of(directory: Path) -> Generator[bytes]:
         )
         digest = sha256()
 
-        def told(*value: object) -> bytes:
+        def next_frame(*value: object) -> bytes:
             frame = frame_of(value)
             digest.update(frame)
             return frame
 
-        yield told("store", *head.values())
+        yield next_frame("store", *head.values())
         for part in () if found is None else found.parts:
-            yield told("part", part)
+            yield next_frame("part", part)
         state = reader.observer_state(anchor.batch)
         for part in () if state is None or state.batch != anchor.batch else state.parts:
-            yield told("companion", part)
+            yield next_frame("companion", part)
         requests = [one for one in reader.requests(0) if one.batch <= anchor.batch]
         for first in range(0, len(requests), _REQUESTS_AT_ONCE):
             some = requests[first : first + _REQUESTS_AT_ONCE]
-            yield told("requests", [[*attrs.astuple(one)] for one in some])
+            yield next_frame("requests", [[*attrs.astuple(one)] for one in some])
         yield frame_of(["end", digest.digest()])
 
 

@@ -281,7 +281,7 @@ def make_private(directory: Path) -> list[str]:
     Raises:
         StoreError: If the directory cannot be read.
     """
-    told: list[str] = []
+    warnings: list[str] = []
     with store_errors(directory, "look into the directory"):
         # A socket says itself who may use it.
         files = [one for one in directory.iterdir() if not one.is_socket()]
@@ -290,12 +290,12 @@ def make_private(directory: Path) -> list[str]:
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & _OF_OTHERS and sys.platform != "win32":
                 path.chmod(mode & ~_OF_OTHERS)
-                told.append(f"{path} had mode {mode:04o}: it is only for its owner now")
+                warnings.append(f"{path} had mode {mode:04o}: it is only for its owner now")
         except FileNotFoundError:
             continue  # SQLite has removed it meanwhile
         except OSError as error:
-            told.append(f"{path} may be read by others, and stays so: {error.strerror}")
-    return told
+            warnings.append(f"{path} may be read by others, and stays so: {error.strerror}")
+    return warnings
 
 
 def _make_empty(path: Path) -> None:

@@ -409,8 +409,10 @@ class StateReader:
                 return Loaded(found.batch, tuple(parts), tuple(broken))
         if broken and self._meta.anchor.batch:
             what = "every checkpoint is damaged, and the first batches were removed"
-            told = "; ".join(problem for _, problem in broken)
-            raise StoreError(f"{what}: restore it from a copy of the folder ({told})", self.path)
+            problems = "; ".join(problem for _, problem in broken)
+            raise StoreError(
+                f"{what}: restore it from a copy of the folder ({problems})", self.path
+            )
         return None
 
     def summary(self) -> Summary:
@@ -483,12 +485,12 @@ def _bytes_of(path: Path) -> int:
 
 
 # STORE-18
-def verify(directory: Path, told: Callable[[int], None] = lambda _: None) -> Iterator[str]:
+def verify(directory: Path, on_batch: Callable[[int], None] = lambda _: None) -> Iterator[str]:
     """Check all pages, all batches and all checkpoints, and what they hold.
 
     Args:
         directory: The directory.
-        told: Called with the number of each batch that has been checked.
+        on_batch: Called with the number of each batch that has been checked.
 
     Yields:
         Each problem, as a text for a person. After a batch that is damaged no later one is
@@ -498,7 +500,7 @@ def verify(directory: Path, told: Callable[[int], None] = lambda _: None) -> Ite
         StoreError: If it cannot be opened at all.
     """
     with StateReader(directory) as reader:
-        for check in (_verify_pages, _verify_last, _verify_batches(told), _verify_checkpoints):
+        for check in (_verify_pages, _verify_last, _verify_batches(on_batch), _verify_checkpoints):
             try:
                 yield from check(reader)
             except StoreError as error:
@@ -515,12 +517,12 @@ def _verify_last(reader: StateReader) -> Iterator[str]:
     yield from ()
 
 
-def _verify_batches(told: Callable[[int], None]) -> Callable[[StateReader], Iterator[str]]:
+def _verify_batches(on_batch: Callable[[int], None]) -> Callable[[StateReader], Iterator[str]]:
     def check(reader: StateReader) -> Iterator[str]:
         for batch in reader.batches():
             # Both raise if this version does not know what they say.
             _ = (batch.events, batch.decisions)
-            told(batch.number)
+            on_batch(batch.number)
         yield from ()
 
     return check

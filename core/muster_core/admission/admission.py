@@ -195,7 +195,7 @@ class Admission:
         found = None if seen is None else seen.find(ask)
         gang = None if found is None or found.gang is None else self.gangs.gangs[found.gang]
         if gang is not None and member in gang.members:
-            self.unreported.tell(member, origin.seq)
+            self.unreported.note_message(member, origin.seq)
             self.unreported.undoable(self.gangs.save_member(gang, member))
             yield TellGang(gang.key, MoveMember(member, None))
             yield from self.gangs.leave(gang.name, member)
@@ -232,7 +232,7 @@ class Admission:
                 member = MemberKey(key, app.identity.name, ask)
                 held.append((found[0].number, member, gang, leaves))
         for _, member, gang, leaves in sorted(held, key=itemgetter(0)):
-            self.unreported.tell(member, origin.seq)
+            self.unreported.note_message(member, origin.seq)
             entry = self.gangs.gangs[gang]
             if leaves:
                 self.unreported.undoable(self.gangs.save_member(entry, member))

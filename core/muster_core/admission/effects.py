@@ -58,7 +58,7 @@ class Unreported:
         #: The steps that undo what is admitted as a whole; None if nothing is.
         self._undo: list[Callable[[], object]] | None = None
 
-    def heard(self) -> None:
+    def clear(self) -> None:
         """Record that the owners have reported: the view matches their state."""
         self.uncertain = False
         for names in self._sets:
@@ -155,12 +155,12 @@ class Unreported:
 
     # Messages to gangs
 
-    def tell(self, member: MemberKey, seq: int) -> None:
+    def note_message(self, member: MemberKey, seq: int) -> None:
         """Record that a gang gets a message about a change of a member at ``seq``."""
         self._ended[member] = seq
         self.undoable(partial(self._ended.pop, member, None))
 
-    def is_told(self, member: MemberKey, seq: int) -> bool:
+    def has_message(self, member: MemberKey, seq: int) -> bool:
         """Return whether a gang has a message already about a change of a member at ``seq``."""
         return self._ended.get(member, 0) >= seq
 

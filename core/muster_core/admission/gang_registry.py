@@ -86,7 +86,7 @@ class GangEntry:
                 if count == 1:
                     del self.counted[field]
 
-    def said(self, field: str) -> object | None:
+    def annotated_value(self, field: str) -> object | None:
         """Return the value of a field in the annotations of the present members, or None."""
         return self.counted.get(field, (None, 0))[0]
 
@@ -103,7 +103,7 @@ class GangEntry:
         may count later without any event about the gangs that it names.
         """
         given = None if self.given is None else self.given.groups
-        return given, self.annotated.groups, self.said("groups")
+        return given, self.annotated.groups, self.annotated_value("groups")
 
     def present(self) -> GangFields:
         """Return the fields from the annotations of all present members."""
@@ -189,7 +189,7 @@ class GangRegistry:
             return
         # GANG-11
         for one in _GANG_FIELDS:
-            value, present = getattr(says, one), entry.said(one)
+            value, present = getattr(says, one), entry.annotated_value(one)
             # GANG-12
             if value is not None and present is not None and value != present:
                 msg = (
@@ -375,7 +375,7 @@ class GangRegistry:
             for field in _GANG_FIELDS:
                 values = [getattr(says, field) for says in entry.members.values()]
                 found = {value for value in values if value is not None}
-                assert found == ({entry.said(field)} - {None})
+                assert found == ({entry.annotated_value(field)} - {None})
 
 
 # GANG-13

@@ -314,9 +314,9 @@ class QueueTree:
     # QUEUE-28
     def _may_create_below(self, entry: QueueEntry) -> bool:
         """Return whether an application may create queues below a parent."""
-        said = entry.config.settings.create
-        if said is not None:
-            return said
+        create = entry.config.settings.create
+        if create is not None:
+            return create
         has_template = any(above.config.template is not None for above in entry.upward())
         return has_template or not self._config.children
 

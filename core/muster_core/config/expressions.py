@@ -445,14 +445,14 @@ class Expression:
 
     def found_in(self, text: str) -> bool:
         """Return whether the expression matches anywhere in a text."""
-        here: list[_Step] = []
+        active: list[_Step] = []
         for position in range(len(text) + 1):
-            here.append(self._start)
-            ready = self._reached(here, text, position)
+            active.append(self._start)
+            ready = self._reached(active, text, position)
             if self._end in ready:
                 return True
             character = text[position : position + 1]
-            here = [
+            active = [
                 step.after[0]
                 for step in ready
                 if character and isinstance(step.needs, CharacterSet) and step.needs.has(character)

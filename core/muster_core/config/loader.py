@@ -404,7 +404,7 @@ def load_configuration(
         raise ConfigError(problems)
     warnings = sorted(report.warnings + chosen.report.warnings, key=_in_order)
     types = chosen.report.types
-    told = sorted([*warnings, *_about_types(types)], key=_in_order)
+    with_places = sorted([*warnings, *_about_types(types)], key=_in_order)
     configuration = Configuration(
         partition=chosen.name,
         root=build_queue(chosen.root),
@@ -413,7 +413,7 @@ def load_configuration(
         quota_preemption=chosen.quota_preemption,
         placement_rules=chosen.placement_rules,
         warnings=tuple(warned.problem.message for warned in warnings),
-        told=tuple(_with_guess(warned) for warned in told),
+        told=tuple(_with_guess(warned) for warned in with_places),
         types=tuple(named for _, named in types),
         typical=chosen.typical,
     )

@@ -113,9 +113,11 @@ class CoordinatorMachine:
         self._announced = 0
         self._epoch = Epoch()
         #: The decisions about the input of this batch so far.
-        self._said: list[DecisionMade] = []
+        self._pending_decisions: list[DecisionMade] = []
         for number, warning in enumerate(configuration.warnings):
-            self._say(DecisionMade((0, 0, number), Decision(Kind.WARNING, message=warning)))
+            self._announce_first(
+                DecisionMade((0, 0, number), Decision(Kind.WARNING, message=warning))
+            )
         #: Whether this batch has events, or due timers that become requests.
         self._is_new = False
         #: The messages of refused events of this batch, by position in the input.
@@ -165,7 +167,7 @@ class CoordinatorMachine:
         self.now_us = own.now_us
         if not facts.has_begun:
             return self.start()
-        self._said.clear()
+        self._pending_decisions.clear()
         self._seq, self._announced = own.seq, own.announced
         self.requests, self.batches = own.requests, own.batches
         self._bound, self._refusals = own.bound, own.refused
@@ -233,8 +235,8 @@ class CoordinatorMachine:
         """Let an application enter the next state, since its time is up; no owner has to report."""
         identity = self.view.apps[key].identity
         after = self.view.intake.end_state(key, self.now_us)
-        said = decision_on_app(identity.name, identity.path, STATE_NAMES[after])
-        self._say(DecisionMade((origin.seq, 0, 1), said))
+        decision = decision_on_app(identity.name, identity.path, STATE_NAMES[after])
+        self._announce_first(DecisionMade((origin.seq, 0, 1), decision))
         yield EnterState(key, after)
         if after is AppState.COMPLETED:
             yield from self.registry.complete(key)
@@ -257,7 +259,7 @@ class CoordinatorMachine:
         try:
             routes = self._admit(event, origin)
         except RefusedError as refusal:
-            self._say(rejection(origin, str(refusal)))
+            self._announce_first(rejection(origin, str(refusal)))
             return []
         self._epoch.note(routes)
         self.admission.unreported.note(routes)
@@ -265,7 +267,7 @@ class CoordinatorMachine:
 
     def refuse(self, message: str, index: int | None = None, line: int | None = None) -> None:
         """Refuse an event that could not be read."""
-        self._say(rejection(self._next_origin(index, line), message))
+        self._announce_first(rejection(self._next_origin(index, line), message))
 
     def _next_seq(self) -> int:
         self._seq += 1
@@ -279,10 +281,10 @@ class CoordinatorMachine:
         self.entered = self._seq
         return Origin(self.entered, index, line, at_us=self.now_us)
 
-    def _say(self, said: DecisionMade) -> None:
-        self._said.append(said)
-        if said.decision.kind is Kind.REJECTED:
-            self._refused_at[said.order[0]] = said.decision.message or ""
+    def _announce_first(self, made: DecisionMade) -> None:
+        self._pending_decisions.append(made)
+        if made.decision.kind is Kind.REJECTED:
+            self._refused_at[made.order[0]] = made.decision.message or ""
 
     def _admit(self, event: Event, origin: Origin) -> list[AnyRoute]:
         match event:
@@ -308,13 +310,13 @@ class CoordinatorMachine:
     def _configured(self, config: Configuration, origin: Origin) -> None:
         self.view.configure(config)
         message = f"partition {config.partition!r} is in force"
-        said = [Decision(Kind.CONFIG, message=message, index=origin.index, line=origin.line)]
-        said.extend(
+        decisions = [Decision(Kind.CONFIG, message=message, index=origin.index, line=origin.line)]
+        decisions.extend(
             Decision(Kind.WARNING, message=warning, index=origin.index, line=origin.line)
             for warning in config.warnings
         )
-        for number, decision in enumerate(said):
-            self._say(DecisionMade((origin.seq, 0, number), decision))
+        for number, decision in enumerate(decisions):
+            self._announce_first(DecisionMade((origin.seq, 0, number), decision))
 
     def _note(self, routes: list[AnyRoute]) -> list[AnyRoute]:
         """Record which owners have to report."""
@@ -345,7 +347,7 @@ class CoordinatorMachine:
         for app in report.apps:
             for action in app.actions:
                 if isinstance(action, DecisionMade):
-                    self._say(action)
+                    self._announce_first(action)
                 elif isinstance(action, MemberMoved):
                     key = app.identity.key, app.identity.name, action.ask.name
                     moves.append((MemberKey(*key), action))
@@ -363,7 +365,7 @@ class CoordinatorMachine:
         name = moved.ask.gang
         assert name is not None, "what is no member has moved"
         gangs = self.admission.gangs
-        if self.admission.unreported.is_told(member, moved.order[0]):
+        if self.admission.unreported.has_message(member, moved.order[0]):
             return
         yield TellGang(gangs.gangs[name].key, MoveMember(member, moved.place, moved.lost))
         if moved.place is None:
@@ -375,7 +377,7 @@ class CoordinatorMachine:
         With the reports of these gangs, all owners have reported.
         """
         closes = self._epoch.close_gangs()
-        self.admission.unreported.heard()
+        self.admission.unreported.clear()
         return closes
 
     def apply_gangs(self, reports: Iterable[GangReport]) -> Steps[None]:
@@ -389,8 +391,8 @@ class CoordinatorMachine:
             assert report.epoch == self._epoch.number, "a report of another epoch"
             yield
             self.view.intake.apply_gang(report)
-            for said in report.said:
-                self._say(said)
+            for made in report.decisions:
+                self._announce_first(made)
             entry = self.admission.gangs.gangs[report.name]
             entry.timed_out = report.state is GangState.TIMED_OUT
             if report.gone:
@@ -409,7 +411,7 @@ class CoordinatorMachine:
         if decisions:
             decisions = self.view.rounds.without_detours(decisions)
         # The decisions of the rounds are by far the most, so they are not copied.
-        yield from self._prepend_said(decisions)
+        yield from self._prepend_pending(decisions)
         decisions += self.view.changed_priorities()
         decisions += self.view.changed_reservations()
         announced: list[Announced] = []
@@ -431,14 +433,16 @@ class CoordinatorMachine:
         return BatchResult(announced=announced, apps=apps, queues=queues, gangs=gangs)
 
     # ROUND-8
-    def _prepend_said(self, decisions: deque[Decision]) -> Steps[None]:
+    def _prepend_pending(self, decisions: deque[Decision]) -> Steps[None]:
         """Put the decisions about the input before others, in the order of the input."""
-        said, self._said = self._said, []
-        if len(said) > 1:
-            said = yield from in_order(said, _ORDER)
-        while said:
-            decisions.extendleft([said.pop().decision for _ in range(min(SIZE, len(said)))])
-            if said:
+        about_input, self._pending_decisions = self._pending_decisions, []
+        if len(about_input) > 1:
+            about_input = yield from in_order(about_input, _ORDER)
+        while about_input:
+            decisions.extendleft(
+                [about_input.pop().decision for _ in range(min(SIZE, len(about_input)))]
+            )
+            if about_input:
                 yield
 
     # Reading
@@ -477,9 +481,9 @@ class CoordinatorMachine:
         if key is None:
             return None
         found = self.view.apps[key]
-        said = tuple(application_reasons(self.registry, found.identity))
+        about_app = tuple(application_reasons(self.registry, found.identity))
         at_us = self.now_us if now_us is None else now_us
-        return self.view.explainer.explain(found, ask, at_us, said)
+        return self.view.explainer.explain(found, ask, at_us, about_app)
 
     # OUTLOOK-1
     def outlook(self, app: str, ask: str) -> Steps[Outlook | None]:
@@ -558,4 +562,4 @@ class CoordinatorMachine:
         }
         self._epoch.check(self.view)
         # Nothing is left over from the last batch.
-        assert not self._said
+        assert not self._pending_decisions

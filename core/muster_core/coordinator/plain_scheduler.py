@@ -97,7 +97,7 @@ class PlainScheduler:
     def _load(self, facts: Facts) -> None:
         self._deliver(all_at_once(self.machine.load(facts)))
         if facts.has_begun:
-            self._hear()
+            self._collect_reports()
             all_at_once(self.machine.end_loading(facts))
 
     def facts(self) -> Facts:
@@ -127,16 +127,16 @@ class PlainScheduler:
         self.advance(at_us)
         self._begin()
         if self.machine.must_hear_first(event):
-            self._hear()
+            self._collect_reports()
         if isinstance(event, str):
             self.machine.refuse(event, index, line)
         else:
             self._deliver(self.machine.enter(event, index, line))
 
-    def hear(self) -> None:
+    def collect_reports(self) -> None:
         """Bring the effects of the events so far into the view, within a batch."""
         if self._open:
-            self._hear()
+            self._collect_reports()
 
     def settle(self, at_us: int | None = None) -> None:
         """Close the batch and run its rounds.
@@ -243,7 +243,7 @@ class PlainScheduler:
         if not self._open:
             return
         self._open = False
-        self._hear()
+        self._collect_reports()
         outcome = all_at_once(self.machine.decide())
         self.announced.extend(outcome.announced)
         for key, app_commit in outcome.apps.items():
@@ -256,15 +256,15 @@ class PlainScheduler:
             else:
                 self._gangs[key].handle(gang_commit)
 
-    def _hear(self) -> None:
+    def _collect_reports(self) -> None:
         closing = self.machine.close()
         if closing is not None:
             self._report(all_at_once(closing))
         closes = self.machine.close_gangs()
         if not closes:
             return
-        said = [self._gangs[key].handle(close) for key, close in closes.items()]
-        gangs = [report for report in said if report is not None]
+        reports = [self._gangs[key].handle(close) for key, close in closes.items()]
+        gangs = [report for report in reports if report is not None]
         all_at_once(self.machine.apply_gangs(gangs))
         for gang in gangs:
             if gang.gone:

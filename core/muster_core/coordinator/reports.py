@@ -181,9 +181,9 @@ class Epoch:
         #: The number of the last closed epoch.
         self.number = 0
         #: The owners that got messages in this epoch; applications with their queues.
-        self._told_apps: dict[int, int] = {}
-        self._told_queues: set[int] = set()
-        self._told_gangs: set[int] = set()
+        self._notified_apps: dict[int, int] = {}
+        self._notified_queues: set[int] = set()
+        self._notified_gangs: set[int] = set()
         self._credits = 0
         #: The parent of each queue, and the queue of each application, by key.
         self._parents: dict[int, int | None] = {}
@@ -194,20 +194,20 @@ class Epoch:
         for route in routes:
             match route:
                 case TellApp():
-                    self._told_apps[route.key] = self._leaves[route.key]
+                    self._notified_apps[route.key] = self._leaves[route.key]
                     self._credits += 1
                 case StartQueue():
                     self._parents[route.key] = route.parent
-                    self._told_queues.add(route.key)
+                    self._notified_queues.add(route.key)
                 case TellQueue():
-                    self._told_queues.add(route.key)
+                    self._notified_queues.add(route.key)
                 case StartApp(identity):
                     self._leaves[identity.key] = identity.leaf
                 case EnterState():
                     if route.state is AppState.COMPLETED:
                         del self._leaves[route.key]
                 case StartGang() | TellGang():
-                    self._told_gangs.add(route.key)
+                    self._notified_gangs.add(route.key)
                 case _:
                     assert_never(route)
 
@@ -222,18 +222,18 @@ class Epoch:
             Steps to the owners that have to report; None if no application and queue has to.
         """
         self.number += 1
-        return self._requests(reported) if self._told_apps or self._told_queues else None
+        return self._requests(reported) if self._notified_apps or self._notified_queues else None
 
     def _requests(self, reported: Mapping[int, int]) -> Steps[ReportRequests]:
         expected: dict[int, Expect] = {}
         commits: dict[int, CommitQueue] = {}
-        if self._told_queues:
+        if self._notified_queues:
             commits = self._report_again(reported)
-            expected = yield from self._expected([*self._told_queues, *commits])
-        apps = dict.fromkeys(self._told_apps, Close(self.number, direct=not expected))
+            expected = yield from self._expected([*self._notified_queues, *commits])
+        apps = dict.fromkeys(self._notified_apps, Close(self.number, direct=not expected))
         closing = ReportRequests(self.number, apps, expected, self._credits, commits)
-        self._told_apps.clear()
-        self._told_queues.clear()
+        self._notified_apps.clear()
+        self._notified_queues.clear()
         self._credits = 0
         return closing
 
@@ -246,7 +246,7 @@ class Epoch:
         gone: dict[int, dict[int, None]] = {}
         for app, leaf in reported.items():
             if app in self._leaves:
-                self._told_apps[app] = leaf
+                self._notified_apps[app] = leaf
             elif leaf in self._parents:
                 gone.setdefault(leaf, {})[app] = None
         return {leaf: CommitQueue(apps) for leaf, apps in gone.items()}
@@ -254,7 +254,7 @@ class Epoch:
     def _expected(self, queues: Iterable[int]) -> Steps[dict[int, Expect]]:
         """Return how many children of each queue report, up to the root, some queues included."""
         children: dict[int, set[tuple[str, int]]] = {key: set() for key in queues}
-        for piece in in_pieces(self._told_apps.items()):
+        for piece in in_pieces(self._notified_apps.items()):
             yield
             for app, leaf in piece:
                 children.setdefault(leaf, set()).add(("app", app))
@@ -271,10 +271,10 @@ class Epoch:
 
     def close_gangs(self) -> Mapping[int, Close]:
         """Return the messages to the gangs that have to report, after the applications have."""
-        if not self._told_gangs:
+        if not self._notified_gangs:
             return {}
-        closes = dict.fromkeys(sorted(self._told_gangs), Close(self.number))
-        self._told_gangs.clear()
+        closes = dict.fromkeys(sorted(self._notified_gangs), Close(self.number))
+        self._notified_gangs.clear()
         return closes
 
     def forget(self, report: EpochReport) -> None:
@@ -295,9 +295,9 @@ class Epoch:
             for key, queue in view.queues.items()
         }
         # Nothing is left over from the last batch.
-        assert not self._told_apps
-        assert not self._told_queues
-        assert not self._told_gangs
+        assert not self._notified_apps
+        assert not self._notified_queues
+        assert not self._notified_gangs
         assert not self._credits
 
 

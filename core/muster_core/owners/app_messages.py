@@ -36,7 +36,7 @@ def rejection(origin: Origin, message: str) -> DecisionMade:
 
 @final
 @record
-class Pending:
+class AsksPending:
     """Asks have become pending: they are new, or left another place.
 
     Attributes:
@@ -49,7 +49,7 @@ class Pending:
 
 @final
 @record
-class Withdrawn:
+class AskWithdrawn:
     """An ask is no longer pending."""
 
     ask: Ask
@@ -57,15 +57,15 @@ class Withdrawn:
 
 @final
 @record
-class Freed:
-    """An allocation has ended; if its ask is pending again, a :class:`Pending` follows."""
+class AllocationEnded:
+    """An allocation has ended; if its ask is pending again, a :class:`AsksPending` follows."""
 
     allocation: Allocation
 
 
 @final
 @record
-class Placed:
+class AllocationAdded:
     """An ask was added that is bound from the start."""
 
     allocation: Allocation
@@ -73,7 +73,7 @@ class Placed:
 
 @final
 @record
-class Parked:
+class AskParked:
     """An ask was parked.
 
     Attributes:
@@ -86,8 +86,8 @@ class Parked:
 
 @final
 @record
-class Unparked:
-    """An ask is no longer parked; if it is pending now, a :class:`Pending` follows."""
+class AskUnparked:
+    """An ask is no longer parked; if it is pending now, a :class:`AsksPending` follows."""
 
     ask: Ask
 
@@ -119,7 +119,7 @@ class StateEntered:
 
 @final
 @record
-class BindsSpoilt:
+class BindsWillFail:
     """The next ``times`` binds of an ask will fail."""
 
     ask: str
@@ -131,7 +131,7 @@ class BindsSpoilt:
 class FailureCount:
     """Other binds of an ask have failed in a row than before; None if the row has ended.
 
-    It comes before the :class:`Pending` or :class:`Parked` of an ask whose bind has failed.
+    It comes before the :class:`AsksPending` or :class:`AskParked` of an ask whose bind has failed.
     """
 
     ask: str
@@ -167,14 +167,14 @@ class WaitingLoaded:
 
 AppAction = (
     DecisionMade
-    | Pending
-    | Withdrawn
-    | Freed
-    | Placed
-    | Parked
-    | Unparked
+    | AsksPending
+    | AskWithdrawn
+    | AllocationEnded
+    | AllocationAdded
+    | AskParked
+    | AskUnparked
     | StateEntered
-    | BindsSpoilt
+    | BindsWillFail
     | FailureCount
     | MemberMoved
     | GroupChanged

@@ -16,12 +16,15 @@ import attrs
 from muster_core.owners.app_messages import (
     AddAsks,
     AddPlaced,
+    AllocationAdded,
     AppAction,
     AppFacts,
     AppLoaded,
     AppReport,
     AppRequest,
-    BindsSpoilt,
+    AskParked,
+    AsksPending,
+    BindsWillFail,
     Close,
     CommitApp,
     Complete,
@@ -36,9 +39,6 @@ from muster_core.owners.app_messages import (
     LoadApp,
     LoseNode,
     ParkAsks,
-    Parked,
-    Pending,
-    Placed,
     Regroup,
     ReleaseAsk,
     RollBack,
@@ -89,13 +89,13 @@ def load_asks(facts: AppFacts, places: AskPlaces) -> Steps[list[AppAction]]:
         yield
         bound = [_with_shared_ask(allocation) for allocation in some]
         places.load_bound(bound)
-        actions.extend(map(Placed, bound))
+        actions.extend(map(AllocationAdded, bound))
     for allocation in map(_with_shared_ask, facts.waiting):
         places.load_waiting(allocation)
         actions.append(WaitingLoaded(allocation))
     for ask in map(with_shared_shape, facts.parked):
         places.parked[ask.name] = ask
-        actions.append(Parked(ask))
+        actions.append(AskParked(ask))
     # Before the pending asks: these back off if they failed too recently.
     actions.extend(FailureCount(name, failed) for name, failed in facts.in_a_row)
     for piece in in_pieces(facts.pending, PART):
@@ -103,8 +103,8 @@ def load_asks(facts: AppFacts, places: AskPlaces) -> Steps[list[AppAction]]:
         asks = tuple(map(with_shared_shape, piece))
         places.pending.update([(ask.name, ask) for ask in asks])
         places.count_pending(asks)
-        actions.append(Pending(asks))
-    actions.extend(BindsSpoilt(name, times) for name, times in facts.spoilt)
+        actions.append(AsksPending(asks))
+    actions.extend(BindsWillFail(name, times) for name, times in facts.spoilt)
     return actions
 
 
@@ -313,7 +313,7 @@ class ApplicationMachine:
             limit_us=run_limit_us(ask, request.limit_us),
         )
         self._places.load_bound([allocation])
-        self._moves.act(Placed(allocation))
+        self._moves.act(AllocationAdded(allocation))
         decision = self._sayings.about(Kind.BOUND, ask, request.node)
         self._moves.act(DecisionMade((request.origin.seq, 0, 0), decision))
         # In the log, the application has an ask first, then its gang is satisfied, then it is bound.
@@ -366,7 +366,7 @@ class ApplicationMachine:
     def _lose_node(self, request: LoseNode) -> None:
         places = self._places
         held, bound = [*places.bound.values(), *places.waiting.values()], set(places.bound)
-        for allocation in [here for here in held if here.node == request.node]:
+        for allocation in [one for one in held if one.node == request.node]:
             order = (request.origin.seq, allocation.number, 0)
             if allocation.ask.once and allocation.ask.name in bound:
                 self._finish(allocation.ask.name, order, Reason.NODE_LOST, lost=True)

@@ -14,18 +14,18 @@ from typing import Final, cast, final
 from muster_core.owners.app_messages import (
     AddAsks,
     AddPlaced,
+    AllocationEnded,
     AppAction,
     AppFacts,
-    BindsSpoilt,
+    AskParked,
+    AsksPending,
+    AskUnparked,
+    AskWithdrawn,
+    BindsWillFail,
     CommitApp,
     DecisionMade,
     FailureCount,
-    Freed,
     MemberMoved,
-    Parked,
-    Pending,
-    Unparked,
-    Withdrawn,
 )
 from muster_core.owners.asks import (
     Allocation,
@@ -149,7 +149,7 @@ class BindFailures:
             msg = f"times: {more} more would make more than {SPOILT_LIMIT} failing binds"
             raise RefusedError(msg)
         self.spoilt[name] = times
-        return BindsSpoilt(name, times)
+        return BindsWillFail(name, times)
 
     # BACKOFF-1
     def count(self, name: str, now_us: int) -> AppAction:
@@ -164,7 +164,7 @@ class BindFailures:
 
     def forget(self, name: str) -> AppAction | None:
         """Forget the binds of an ask that would have failed; None if there are none."""
-        return BindsSpoilt(name, 0) if self.spoilt.pop(name, 0) else None
+        return BindsWillFail(name, 0) if self.spoilt.pop(name, 0) else None
 
     def commit(self, commit: CommitApp) -> None:
         """Apply what a batch has decided."""
@@ -240,7 +240,7 @@ class AskMoves:
         asks = tuple(self.came)
         self.came.clear()
         self._places.count_pending(asks)
-        self.actions.append(Pending(asks))
+        self.actions.append(AsksPending(asks))
 
     def act_if(self, action: AppAction | None) -> None:
         """Record an action if there is one."""
@@ -263,7 +263,7 @@ class AskMoves:
             self.act(self._leave_node(held))
         elif name in self._places.parked:
             ask = self._places.parked.pop(name)
-            self.act(Unparked(ask))
+            self.act(AskUnparked(ask))
         else:
             ask = self._places.pending[name]
             self.act(self._leave_pending(ask))
@@ -305,7 +305,7 @@ class AskMoves:
     def park(self, ask: Ask, *, was_bound: bool = False) -> None:
         """Park an ask that is in no place now."""
         self._places.parked[ask.name] = ask
-        self.act(Parked(ask, was_bound))
+        self.act(AskParked(ask, was_bound))
 
     def set_aside(self, name: str, order: tuple[int, int, int]) -> None:
         """Park a member of a gang, if it is pending."""
@@ -319,21 +319,21 @@ class AskMoves:
         """Make a member of a gang pending, if it is parked."""
         ask = self._places.parked.pop(name, None)
         if ask is not None:
-            self.act(Unparked(ask))
+            self.act(AskUnparked(ask))
             self._become_pending(ask)
             self._moved(order, ask, AskPlace.PENDING)
 
     def _become_pending(self, ask: Ask, *, was_bound: bool = False) -> None:
         self._places.enter_pending(ask)
-        self.act(Pending((ask,), was_bound))
+        self.act(AsksPending((ask,), was_bound))
 
-    def _leave_pending(self, ask: Ask) -> Withdrawn:
+    def _leave_pending(self, ask: Ask) -> AskWithdrawn:
         self._places.leave_pending(ask)
-        return Withdrawn(ask)
+        return AskWithdrawn(ask)
 
-    def _leave_node(self, allocation: Allocation) -> Freed:
+    def _leave_node(self, allocation: Allocation) -> AllocationEnded:
         self._places.leave_node(allocation)
-        return Freed(allocation)
+        return AllocationEnded(allocation)
 
     def _moved(
         self, order: tuple[int, int, int], ask: Ask, place: AskPlace | None, *, lost: bool = False

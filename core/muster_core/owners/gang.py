@@ -184,7 +184,7 @@ class GangReport:
     key: int
     name: str
     epoch: int
-    said: tuple[DecisionMade, ...]
+    decisions: tuple[DecisionMade, ...]
     definition: GangDefinition | None
     creation: int | None
     state: GangState
@@ -218,7 +218,7 @@ class GangMachine:
     _timeouts: int = attrs.field(default=0, init=False)
     _timeout: GangTimeout | None = attrs.field(default=None, init=False)
     #: The decisions of the present epoch.
-    _said: list[DecisionMade] = attrs.field(factory=LIST, init=False)
+    _decisions: list[DecisionMade] = attrs.field(factory=LIST, init=False)
 
     def handle(self, message: ToGang) -> GangReport | None:
         """Handle a message.
@@ -245,7 +245,7 @@ class GangMachine:
                 self._mark(message)
             case RetryGang():
                 self._trigger(GangTrigger.RETRIED)
-                self._say(message.order, Kind.GANG_RETRY)
+                self._record(message.order, Kind.GANG_RETRY)
             case CommitGang():
                 self._commit(message)
             case LoadGang():
@@ -261,7 +261,7 @@ class GangMachine:
         # GANG-37
         if join.place is AskPlace.BOUND and self.state is not GangState.SATISFIED:
             self._trigger(GangTrigger.GROUP_BOUND)
-            self._say(join.order, Kind.GANG_SATISFIED)
+            self._record(join.order, Kind.GANG_SATISFIED)
 
     def _move(self, move: MoveMember) -> None:
         assert move.member in self._members, "what is no member of a gang has moved in it"
@@ -293,10 +293,10 @@ class GangMachine:
             # GANG-60
             if mark.timeout is not None:
                 self._timeouts += 1
-            self._say(mark.order, Kind.GANG_TIMED_OUT)
+            self._record(mark.order, Kind.GANG_TIMED_OUT)
 
-    def _say(self, order: tuple[int, int, int], kind: Kind) -> None:
-        self._said.append(DecisionMade(order, Decision(kind, gang=self.name)))
+    def _record(self, order: tuple[int, int, int], kind: Kind) -> None:
+        self._decisions.append(DecisionMade(order, Decision(kind, gang=self.name)))
 
     def _commit(self, commit: CommitGang) -> None:
         for member, place in commit.moves:
@@ -339,7 +339,7 @@ class GangMachine:
             key=self.key,
             name=self.name,
             epoch=epoch,
-            said=tuple(self._said),
+            decisions=tuple(self._decisions),
             definition=self._definition,
             creation=self._creation,
             state=self.state,
@@ -350,7 +350,7 @@ class GangMachine:
             # GANG-17
             gone=self._definition is None and not self._members,
         )
-        self._said.clear()
+        self._decisions.clear()
         return report
 
     # CHECKPOINT-2

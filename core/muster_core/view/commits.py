@@ -36,12 +36,12 @@ class Advance:
     Attributes:
         state: The state before.
         stay: The number of the stay in that state.
-        said: The decision that logs the new state.
+        decision: The decision that logs the new state.
     """
 
     state: AppState
     stay: int
-    said: Decision
+    decision: Decision
 
 
 @final
@@ -155,7 +155,7 @@ class Commits:
         if len(fresh.bound) >= len(fresh.advances):
             return None
         advance = fresh.advances.pop()
-        self._unsaid.add(id(advance.said))
+        self._unsaid.add(id(advance.decision))
         return advance
 
     def evicted(self, app: int, allocation: Allocation) -> None:

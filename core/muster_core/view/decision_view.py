@@ -329,7 +329,7 @@ class DecisionView:
     def changed_reservations(self) -> list[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
         reservations = self.rounds.reservations
-        return reservations.told.changed(reservations.in_force.reservations)
+        return reservations.log.changed(reservations.in_force.reservations)
 
     # CHECKPOINT-4
     def facts(self) -> Steps[ViewFacts]:

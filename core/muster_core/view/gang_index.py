@@ -169,7 +169,7 @@ class GangIndex:
         #: All and only the gangs whose cycle is invalid.
         self.invalid: dict[str, ViewGang] = {}
         #: The gangs whose owners have been told that their cycle is invalid.
-        self._told_invalid: set[str] = set()
+        self._reported_invalid: set[str] = set()
         #: The gangs of Strict groups whose members may be tried.
         self.strict: dict[str, ViewGang] = {}
         #: Those of them that have no gang shape and must be judged one by one.
@@ -202,7 +202,7 @@ class GangIndex:
         self.timed_out.pop(gang.name, None)
         for known in (self.gangs, self.stale, self.strict, self.judged, self.invalid):
             known.pop(gang.name, None)
-        self._told_invalid.discard(gang.name)
+        self._reported_invalid.discard(gang.name)
 
     def _keep_definition(self, name: str, _member: MemberKey) -> Defined:
         """Return what defines a gang; no registry knows its members."""
@@ -342,15 +342,15 @@ class GangIndex:
 
     def hear_cycle(self, gang: ViewGang, *, valid: bool) -> None:
         """Record whether the owner of a gang reports its cycle as valid."""
-        if valid == (gang.name not in self._told_invalid):
+        if valid == (gang.name not in self._reported_invalid):
             return
         gang.cycle_valid = valid
         if valid:  # It began again, as it had no members.
             self.invalid.pop(gang.name, None)
-            self._told_invalid.discard(gang.name)
+            self._reported_invalid.discard(gang.name)
         else:  # It was loaded.
             self.invalid[gang.name] = gang
-            self._told_invalid.add(gang.name)
+            self._reported_invalid.add(gang.name)
 
     # CHECKPOINT-4
     def hopeless(self) -> tuple[tuple[str, ...], ...]:
@@ -380,8 +380,8 @@ class GangIndex:
     def changed_cycles(self) -> set[str]:
         """Return the gangs whose owners do not know yet that their cycle is valid or invalid."""
         invalid = set(self.invalid)
-        changed = invalid ^ self._told_invalid
-        self._told_invalid = invalid
+        changed = invalid ^ self._reported_invalid
+        self._reported_invalid = invalid
         return changed
 
     # GANG-25
@@ -395,7 +395,7 @@ class GangIndex:
     @property
     def is_unused(self) -> bool:
         """Whether there is no gang, and no owner of one has to hear of a wait or a cycle."""
-        return not (self.gangs or self._timed or self._told_invalid)
+        return not (self.gangs or self._timed or self._reported_invalid)
 
     def set_waits(self, now_us: int) -> set[str]:
         """Begin and end waits, at the end of a batch.
@@ -424,7 +424,7 @@ class GangIndex:
                 if self._gang_shapes.knows(slot.visit_bit):
                     users[slot.visit_bit] = users.get(slot.visit_bit, 0) + 1
         self._gang_shapes.check(users)
-        assert self._told_invalid == set(self.invalid)
+        assert self._reported_invalid == set(self.invalid)
         assert self.waiting == {name: gang for name, gang in self.gangs.items() if gang.waiting}
         assert self.timed_out == {name: gang for name, gang in self.gangs.items() if gang.timeout}
         assert self.invalid == {

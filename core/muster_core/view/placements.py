@@ -269,9 +269,9 @@ class Placements:
             stay = app.stay
             after = next_state(before, Trigger.ASK_BOUND, skip_starting=app.identity.skip_starting)
             state.enter(app, leaf, after, now_us)
-            said = decision_on_app(app.identity.name, leaf.config.path, STATE_NAMES[after])
-            decisions.append(said)
-            self.commits.advanced(key, Advance(before, stay, said))
+            decision = decision_on_app(app.identity.name, leaf.config.path, STATE_NAMES[after])
+            decisions.append(decision)
+            self.commits.advanced(key, Advance(before, stay, decision))
 
     # OUTLOOK-8
     def _with_passed(self, allocation: Allocation) -> Allocation:

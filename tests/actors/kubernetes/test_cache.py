@@ -48,11 +48,11 @@ def test_a_pod_is_urgent_and_may_have_to_be_told(cache: Cache) -> None:
     cache.note_pod(read_pod(pod, "muster"))
 
     assert not cache.has_time
-    assert list(cache.untold) == ["uid-p"]
+    assert list(cache.unexplained) == ["uid-p"]
 
 
 def test_pods_of_others_are_not_told(cache: Cache) -> None:
     cache.note_pod(read_pod(pod_of("p", scheduler="other"), "muster"))
     cache.note_pod(read_pod(pod_of("q", nodeName="n"), "muster"))
 
-    assert list(cache.untold) == []
+    assert list(cache.unexplained) == []

@@ -187,7 +187,7 @@ class FakeRay:
     def is_away(self, error: BaseException) -> bool:
         return isinstance(error, ConnectionError)
 
-    def how(self, error: BaseException) -> tuple[str, str, str]:
+    def classify(self, error: BaseException) -> tuple[str, str, str]:
         return "lost", str(error), str(error)
 
 

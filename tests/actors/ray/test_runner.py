@@ -261,7 +261,7 @@ class _Gate:
         return self._opened
 
 
-def items_at(gate: _Gate, asked: runner.Asked | None = None) -> list[runner.Item]:
+def items_at(gate: _Gate, asked: runner.EndRequest | None = None) -> list[runner.Item]:
     job = callable_job("os.path:basename", "/a/b") | {"gate": "gang"}
     return list(runner.work("", job, gate, asked))
 
@@ -283,7 +283,7 @@ def test_gate_that_does_not_open() -> None:
 
 
 def test_run_that_is_asked_to_end_at_the_gate_does_not_begin() -> None:
-    asked = runner.Asked()
+    asked = runner.EndRequest()
     asked.end()
 
     assert [item[0] for item in items_at(_Gate(opened=True, looks=5), asked)] == ["placed"]

@@ -17,10 +17,10 @@ from muster.replay import (
     Beginning,
     Census,
     Costs,
+    ExistingAsk,
     Fairness,
     LiveAsk,
     LostRuns,
-    OldAsk,
     Tally,
     replay,
 )
@@ -179,7 +179,10 @@ def test_what_is_there_at_the_beginning() -> None:
         nodes={"n": Resources({"vcore": 2000})},
         apps={"a": "root.q", "b": "root.r"},
         users={"a": "ann", "b": None},
-        asks=(OldAsk("a", held, "n", is_bound=True, was_bound=True), OldAsk("b", _ask("y"))),
+        asks=(
+            ExistingAsk("a", held, "n", is_bound=True, was_bound=True),
+            ExistingAsk("b", _ask("y")),
+        ),
         priorities={},
     )
     costs = Costs()

@@ -531,7 +531,7 @@ async def test_one_who_is_cancelled_keeps_nobody_from_being_woken() -> None:
 def test_a_listener_hears_every_value_at_once() -> None:
     watched = Watched(0)
     heard: list[int] = []
-    with watched.heard_by(heard.append):
+    with watched.notifying(heard.append):
         for value in (1, 2, 2):
             watched.publish(value)
             assert heard[-1] == value == watched.value
@@ -543,8 +543,8 @@ def test_a_listener_hears_every_value_at_once() -> None:
 def test_one_listener_that_listens_twice_hears_twice() -> None:
     watched = Watched(0)
     heard: list[int] = []
-    with watched.heard_by(heard.append):
-        with watched.heard_by(heard.append):
+    with watched.notifying(heard.append):
+        with watched.notifying(heard.append):
             watched.publish(1)
         watched.publish(2)
 
@@ -557,13 +557,13 @@ async def test_a_listener_may_cancel_who_listens_itself() -> None:
     others: list[int] = []
 
     async def listen() -> None:
-        with scope, watched.heard_by(lambda _: scope.cancel()):
+        with scope, watched.notifying(lambda _: scope.cancel()):
             await trio.sleep_forever()
 
     async with trio.open_nursery() as nursery:
         listening = Later(nursery, listen)
         await wait_all_tasks_blocked()
-        with watched.heard_by(others.append):
+        with watched.notifying(others.append):
             watched.publish(1)
             await wait_all_tasks_blocked()
             watched.publish(2)

@@ -24,7 +24,7 @@ from muster._pure import is_compiled
 from muster.testing.fuzz import (
     Bind,
     Client,
-    Drawn,
+    DrawnBytes,
     Fate,
     Leave,
     Outcome,
@@ -143,7 +143,7 @@ def test_the_block_is_cancelled_at_any_step_and_goes_on_from_its_store(every: in
 
 
 def test_a_share_of_programs_has_a_store() -> None:
-    drawn = [Drawn(Random(seed).randbytes(FRAME_BYTES)) for seed in range(300)]
+    drawn = [DrawnBytes(Random(seed).randbytes(FRAME_BYTES)) for seed in range(300)]
     stores = [draw_program(one).store for one in drawn]
 
     assert {None if one is None else one.restarts for one in stores} == {None, False, True}
@@ -368,16 +368,16 @@ def test_the_same_seed_gives_the_same_programs() -> None:
 
 
 def test_a_program_as_a_text() -> None:
-    drawn = Drawn(b"\x01\x02", ((b"\x03", b""), ()))
+    drawn = DrawnBytes(b"\x01\x02", ((b"\x03", b""), ()))
 
-    assert Drawn.of_token(drawn.token()) == drawn
+    assert DrawnBytes.of_token(drawn.token()) == drawn
     for bad in ("", "eJ", "#", "eNoDAAAAAAE="):
         with pytest.raises(ValueError, match="no program"):
-            Drawn.of_token(bad)
+            DrawnBytes.of_token(bad)
 
 
 def test_the_simplest_program() -> None:
-    program = draw_program(Drawn())
+    program = draw_program(DrawnBytes())
 
     assert (program.clients, program.watchers, program.leave) == ((), (), Leave())
     assert run_program(program).faults == []

@@ -428,7 +428,7 @@ def test_a_gang_is_removed_only_when_its_new_members_are_known(unreported: Unrep
     assert unreported.must_hear_first(RemoveGang("default/g"))
     assert not unreported.must_hear_first(MEMBER)
 
-    unreported.heard()
+    unreported.clear()
     unreported.check()
     assert not unreported.must_hear_first(RemoveGang("default/g"))
 
@@ -449,10 +449,10 @@ def test_what_is_refused_as_a_whole_is_undone(unreported: Unreported) -> None:
         unreported.add(KEY, MEMBER)
         unreported.come_bound("g")
         unreported.forget(KEY, "old")
-        unreported.tell(member, 3)
+        unreported.note_message(member, 3)
         unreported.uncertain = True
         unreported.undoable(lambda: undone.append("the last step"))
-        assert unreported.is_told(member, 3)
+        assert unreported.has_message(member, 3)
         raise RefusedError("no")
 
     assert undone == ["the last step", "the tree"]
@@ -460,7 +460,7 @@ def test_what_is_refused_as_a_whole_is_undone(unreported: Unreported) -> None:
     assert not unreported.knows(KEY, "k")
     assert not unreported.came_bound
     assert not unreported.is_forgotten(KEY, "old")
-    assert not unreported.is_told(member, 3)
+    assert not unreported.has_message(member, 3)
 
 
 def test_what_is_not_refused_stays(unreported: Unreported) -> None:

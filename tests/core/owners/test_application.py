@@ -11,22 +11,22 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.events import AddAsk
 from muster_core.owners.app_messages import (
     AddAsks,
+    AllocationEnded,
     AppReport,
+    AsksPending,
+    AskWithdrawn,
     Close,
     CommitApp,
     Complete,
     Dismiss,
     Enlist,
     EnterState,
-    Freed,
     LoseNode,
-    Pending,
     ReleaseAsk,
     StateEntered,
     ToApplication,
     Values,
     WithdrawAsk,
-    Withdrawn,
 )
 from muster_core.owners.asks import Allocation
 from muster_core.resources import Resources
@@ -53,7 +53,7 @@ def test_its_first_ask_makes_it_accepted() -> None:
     report = app.add(wish(name="x", priority=7, vcore=5))
 
     (entered, _, pending) = report.actions
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, AsksPending)
     assert [(ask.name, ask.priority) for ask in pending.asks] == [("x", 7)]
     assert entered == StateEntered(AppState.ACCEPTED)
     assert report.values == Values(7, {"vcore": 5}, {})
@@ -64,7 +64,7 @@ def test_its_second_ask_says_nothing() -> None:
     app.add(wish(name="x"))
     report = app.add(wish(name="y"))
 
-    assert [type(action) for action in report.actions] == [Pending]
+    assert [type(action) for action in report.actions] == [AsksPending]
     assert report.values.pending == {"vcore": 2}
 
 
@@ -72,7 +72,7 @@ def test_the_members_of_a_count() -> None:
     app = Application()
     report = app.add(wish(name="x", count=3, vcore=2))
 
-    (pending,) = (action for action in report.actions if isinstance(action, Pending))
+    (pending,) = (action for action in report.actions if isinstance(action, AsksPending))
     asks = pending.asks
     assert [ask.name for ask in asks] == ["x-0", "x-1", "x-2"]
     assert [ask.order for ask in asks] == [
@@ -168,7 +168,7 @@ def test_withdrawing_a_pending_ask() -> None:
     report = app.withdraw("x-0")
 
     assert told(report) == ["released x-0 removed"]
-    assert isinstance(report.actions[0], Withdrawn)
+    assert isinstance(report.actions[0], AskWithdrawn)
     assert report.values.pending == {"vcore": 1}
 
 
@@ -188,7 +188,7 @@ def test_releasing_a_bound_ask() -> None:
     report = app.release("x-0")
 
     assert told(report) == ["released x-0 n completed"]
-    assert report.actions[0] == Freed(held)
+    assert report.actions[0] == AllocationEnded(held)
     assert report.values == Values(None, {}, {"vcore": 1})
 
 
@@ -277,7 +277,7 @@ def ungrouped(report: AppReport) -> tuple[AppReport, list[object]]:
     """Return a report without actions, and its actions with each pending ask by itself."""
     parts: list[object] = []
     for action in report.actions:
-        parts.extend(action.asks if isinstance(action, Pending) else [action])
+        parts.extend(action.asks if isinstance(action, AsksPending) else [action])
     return attrs.evolve(report, actions=()), parts
 
 

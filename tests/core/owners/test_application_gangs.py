@@ -13,8 +13,11 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.owners.app_messages import (
     AddAsks,
     AddPlaced,
+    AllocationAdded,
     AppReport,
     AppRequest,
+    AskParked,
+    AsksPending,
     Close,
     CommitApp,
     DecisionMade,
@@ -23,9 +26,6 @@ from muster_core.owners.app_messages import (
     LoseNode,
     MemberMoved,
     ParkAsks,
-    Parked,
-    Pending,
-    Placed,
     ReleaseAsk,
     RollBack,
     SpoilBinds,
@@ -64,7 +64,7 @@ class Application:
         assert report is not None
         self.machine.check()
         for action in report.actions:
-            if isinstance(action, Pending):
+            if isinstance(action, AsksPending):
                 self.asks.update((ask.name, ask) for ask in action.asks)
         return report
 
@@ -218,7 +218,7 @@ def test_a_member_that_was_not_started_is_parked_if_its_gang_has_timed_out(
     report = app.tell(UndoBind(app.origin(), "x", timed_out=timed_out))
 
     assert app.places() == {"x": place}
-    (action,) = (one for one in report.actions if isinstance(one, Pending | Parked))
+    (action,) = (one for one in report.actions if isinstance(one, AsksPending | AskParked))
     assert action.was_bound
 
 
@@ -304,7 +304,7 @@ def test_an_ask_that_comes_bound() -> None:
     app = Application()
     report = app.tell(AddPlaced(app.origin(), members("g", "x", app="app"), 0, "n", 7))
 
-    (placed,) = (action for action in report.actions if isinstance(action, Placed))
+    (placed,) = (action for action in report.actions if isinstance(action, AllocationAdded))
     assert (placed.allocation.node, placed.allocation.number) == ("n", 7)
     assert told(report) == ["bound x n"]
     assert (app.places(), app.allocated()) == ({"x": BOUND}, {"vcore": 1})

@@ -15,28 +15,28 @@ from muster_core.decisions import Decision, Kind, Reason
 from muster_core.owners.app_messages import (
     AddAsks,
     AddPlaced,
+    AllocationAdded,
+    AllocationEnded,
     AppReport,
     AppRequest,
-    BindsSpoilt,
+    AskParked,
+    AsksPending,
+    AskUnparked,
+    AskWithdrawn,
+    BindsWillFail,
     Close,
     CommitApp,
     DecisionMade,
     FailAsk,
     FailureCount,
-    Freed,
     GroupChanged,
     LoseNode,
     MemberMoved,
-    Parked,
-    Pending,
-    Placed,
     ReleaseAsk,
     SpoilBinds,
     UndoBind,
     UnparkAsks,
-    Unparked,
     Values,
-    Withdrawn,
 )
 from muster_core.owners.application import ApplicationMachine
 from muster_core.owners.ask_moves import SPOILT_LIMIT, AskMessages, AskMoves, asks_of
@@ -110,7 +110,7 @@ def test_asks_added_in_a_row_are_one_action_before_the_next() -> None:
     assert moves.actions == []
     moves.act(GroupChanged("staff"))
 
-    assert moves.actions == [Pending((first, second)), GroupChanged("staff")]
+    assert moves.actions == [AsksPending((first, second)), GroupChanged("staff")]
     assert places.pending_total == {"vcore": 3}
 
 
@@ -143,11 +143,11 @@ def test_a_pending_member_is_set_aside_and_taken_up() -> None:
 
     assert (dict(places.parked), dict(places.pending)) == ({}, {"m": one})
     assert moves.actions == [
-        Withdrawn(one),
-        Parked(one),
+        AskWithdrawn(one),
+        AskParked(one),
         MemberMoved(ORDER, one, AskPlace.PARKED),
-        Unparked(one),
-        Pending((one,)),
+        AskUnparked(one),
+        AsksPending((one,)),
         MemberMoved(ORDER, one, AskPlace.PENDING),
     ]
 
@@ -163,9 +163,9 @@ def test_what_held_a_node_is_given_up_and_put_back() -> None:
 
     freed, said, *rest = moves.actions
     assert isinstance(said, DecisionMade)
-    assert (freed, said.decision.reason) == (Freed(held), Reason.NODE_LOST)
+    assert (freed, said.decision.reason) == (AllocationEnded(held), Reason.NODE_LOST)
     assert rest == [
-        Parked(one, was_bound=True),
+        AskParked(one, was_bound=True),
         MemberMoved(ORDER, one, AskPlace.PARKED, lost=True),
     ]
     places.check()
@@ -192,12 +192,12 @@ def test_an_ask_is_removed_from_wherever_it_is() -> None:
 def test_binds_that_will_fail_are_counted_down_by_commits() -> None:
     app = Application()
     app.add(wish())
-    assert app.spoil("x", 2).actions == (BindsSpoilt("x", 2),)
+    assert app.spoil("x", 2).actions == (BindsWillFail("x", 2),)
     app.commit(failed=("x",))
-    assert app.spoil("x").actions == (BindsSpoilt("x", 2),)
+    assert app.spoil("x").actions == (BindsWillFail("x", 2),)
     app.commit("x", failed=("x", "x"))
 
-    assert app.spoil("x").actions == (BindsSpoilt("x", 1),)
+    assert app.spoil("x").actions == (BindsWillFail("x", 1),)
 
 
 def test_an_ask_that_does_not_exist_cannot_be_spoilt() -> None:
@@ -222,7 +222,7 @@ def test_what_goes_takes_its_failing_binds_along() -> None:
     app.withdraw("x")
     app.add(wish())
 
-    assert app.spoil("x").actions == (BindsSpoilt("x", 1),)
+    assert app.spoil("x").actions == (BindsWillFail("x", 1),)
 
 
 def test_what_completes_says_that_no_bind_will_fail() -> None:
@@ -231,7 +231,7 @@ def test_what_completes_says_that_no_bind_will_fail() -> None:
     app.commit("x-0")
     app.spoil("x-0", 5)
 
-    assert BindsSpoilt("x-0", 0) in app.release("x-0").actions
+    assert BindsWillFail("x-0", 0) in app.release("x-0").actions
 
 
 # Work that was not started
@@ -296,7 +296,7 @@ def test_what_is_not_started_keeps_the_binds_that_will_fail() -> None:
     app.spoil("x", 2)
     app.undo("x")
 
-    assert app.spoil("x").actions == (BindsSpoilt("x", 3),)
+    assert app.spoil("x").actions == (BindsWillFail("x", 3),)
 
 
 def fail(app: Application, ask: str = "x", message: str | None = None) -> AppReport:
@@ -473,7 +473,7 @@ class ApplicationWithBinds:
         assert report is not None
         self.machine.check()
         for action in report.actions:
-            if isinstance(action, Pending):
+            if isinstance(action, AsksPending):
                 self.asks.update((ask.name, ask) for ask in action.asks)
         return report
 
@@ -495,7 +495,7 @@ class ApplicationWithBinds:
 def test_asks_know_whether_they_may_preempt_and_when_they_came(preempts: bool) -> None:
     app = ApplicationWithBinds()
     request = AddAsks(app.origin(77), wish(name="y", count=2), 5, preempts=preempts)
-    (pending,) = (one for one in app.tell(request).actions if isinstance(one, Pending))
+    (pending,) = (one for one in app.tell(request).actions if isinstance(one, AsksPending))
 
     assert [(ask.preempts, ask.came_us) for ask in pending.asks] == [(preempts, 77)] * 2
 
@@ -503,7 +503,9 @@ def test_asks_know_whether_they_may_preempt_and_when_they_came(preempts: bool) -
 def test_so_does_one_that_comes_bound() -> None:
     app = ApplicationWithBinds()
     request = AddPlaced(app.origin(77), wish(name="y"), 5, "n", 9, preempts=True)
-    (ask,) = [one.allocation.ask for one in app.tell(request).actions if isinstance(one, Placed)]
+    (ask,) = [
+        one.allocation.ask for one in app.tell(request).actions if isinstance(one, AllocationAdded)
+    ]
 
     assert (ask.preempts, ask.came_us, ask.priority) == (True, 77, 5)
 
@@ -522,11 +524,11 @@ def test_what_it_knows_outlasts_the_loss_of_its_node() -> None:
 def lose(app: ApplicationWithBinds, *timed_out: str) -> dict[str, bool]:
     """Give for each ask that lost its node whether its delay begins anew."""
     report = app.tell(LoseNode(app.origin(), "n", frozenset(timed_out)))
-    found = [action for action in report.actions if isinstance(action, Pending | Parked)]
+    found = [action for action in report.actions if isinstance(action, AsksPending | AskParked)]
     return {
         ask.name: action.was_bound
         for action in found
-        for ask in (action.asks if isinstance(action, Pending) else (action.ask,))
+        for ask in (action.asks if isinstance(action, AsksPending) else (action.ask,))
     }
 
 
@@ -547,10 +549,10 @@ def test_so_it_does_for_what_is_parked() -> None:
 def test_it_goes_on_for_what_comes_or_is_unparked() -> None:
     app = ApplicationWithBinds()
     report = app.tell(AddAsks(app.origin(), members("g", "late", app="app"), 0, parked=True))
-    (parked,) = [action for action in report.actions if isinstance(action, Parked)]
+    (parked,) = [action for action in report.actions if isinstance(action, AskParked)]
     report = app.tell(UnparkAsks(app.origin(), ("late",)), AddAsks(app.origin(), wish(), 0))
 
-    pending = [action for action in report.actions if isinstance(action, Pending)]
+    pending = [action for action in report.actions if isinstance(action, AsksPending)]
     assert not parked.was_bound
     assert [action.was_bound for action in pending] == [False] * len(pending)
 
@@ -608,7 +610,7 @@ def test_what_was_taken_keeps_its_place_in_the_order() -> None:
     before = app.held["x-1"].ask
     app.commit(CommitApp(released=("x-1",)))
     app.commit(CommitApp(bound=(attrs.evolve(app.hold("x-1"), node="m"),)))
-    (again,) = [action for action in lose_on(app, "m") if isinstance(action, Pending)]
+    (again,) = [action for action in lose_on(app, "m") if isinstance(action, AsksPending)]
 
     assert again.asks == (before,)
 

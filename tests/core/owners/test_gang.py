@@ -151,7 +151,7 @@ def test_a_new_gang_is_a_placeholder_and_goes_as_it_came() -> None:
         key=7,
         name=NAME,
         epoch=1,
-        said=(),
+        decisions=(),
         definition=None,
         creation=None,
         state=GangState.PLACEHOLDER,
@@ -219,20 +219,22 @@ def test_a_member_that_comes_bound_satisfies_its_gang_once() -> None:
     gang = machine(join(A), JoinGang((B,), BOUND, (3, 0, 1)), JoinGang((C,), BOUND, (4, 0, 1)))
 
     said = (DecisionMade((3, 0, 1), Decision(Kind.GANG_SATISFIED, gang=NAME)),)
-    assert report(gang).said == said
-    assert report(gang, epoch=2).said == ()
+    assert report(gang).decisions == said
+    assert report(gang, epoch=2).decisions == ()
 
 
 def test_a_mark_is_said_once() -> None:
     gang = machine(*PLACES[GangState.TIMED_OUT], MarkGang((2, 1, 0)))
 
-    assert report(gang).said == (DecisionMade((1, 1, 0), Decision(Kind.GANG_TIMED_OUT, gang=NAME)),)
+    assert report(gang).decisions == (
+        DecisionMade((1, 1, 0), Decision(Kind.GANG_TIMED_OUT, gang=NAME)),
+    )
 
 
 def test_a_satisfied_gang_takes_no_mark() -> None:
     gang = machine(*PLACES[GangState.SATISFIED], MarkGang((2, 1, 0)))
 
-    assert report(gang).said == ()
+    assert report(gang).decisions == ()
     assert gang.state is GangState.SATISFIED
 
 
@@ -364,7 +366,7 @@ class Gangs(RuleBasedStateMachine):
         """Hear the gang, which is to have said this; then commit what the rounds did."""
         plain = self.plain
         answer = report_unchecked(self.machine, next(self.epochs))
-        assert [said.decision.kind for said in answer.said] == list(kinds)
+        assert [made.decision.kind for made in answer.decisions] == list(kinds)
         assert answer.gone == (not plain.defined and not plain.members)
         if answer.gone:
             self.machine, self.plain = GangMachine(7, NAME), PlainGang()

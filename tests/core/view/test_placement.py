@@ -311,11 +311,11 @@ def test_a_bind_of_this_batch_gives_back_what_it_did_to_the_state() -> None:
     key = app.identity.key
     commits.bound(key, app.bound["x"][0])
     commits.advanced(key, ADVANCE)
-    assert not commits.is_unsaid(ADVANCE.said)
+    assert not commits.is_unsaid(ADVANCE.decision)
 
     assert commits.is_new(key, "x")
     assert commits.unbound(key, "x") is ADVANCE
-    assert commits.is_unsaid(ADVANCE.said)
+    assert commits.is_unsaid(ADVANCE.decision)
     assert not commits.is_new(key, "x")
 
 

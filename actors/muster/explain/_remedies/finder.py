@@ -365,8 +365,8 @@ class RemedySearch:
                 yield whole
         # Nothing else than these changes lets it start, so no other one does so at once.
         if not found or any(remedy.starts != AT_ONCE for remedy in found):
-            told = {remedy.text for remedy in found}
-            yield from (one for one in _changes(case) if one.text not in told)
+            texts = {remedy.text for remedy in found}
+            yield from (one for one in _changes(case) if one.text not in texts)
 
     # OUTLOOK-32
     def _in_full(self, remedy: Remedy) -> Remedy | None:

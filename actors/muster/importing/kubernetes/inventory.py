@@ -223,14 +223,14 @@ class DumpedGang:
 
     def event(self) -> dict[str, object]:
         """Return the event that defines it."""
-        said = self.fields
+        fields = self.fields
         return event_fields(
             op="add_gang",
             gang=self.name,
-            min_member=said.min_member,
-            mode=str(said.mode) if said.mode is GangMode.NON_STRICT else None,
-            wait_time=None if said.wait_us is None else write_duration(said.wait_us),
-            groups=said.groups or None,
+            min_member=fields.min_member,
+            mode=str(fields.mode) if fields.mode is GangMode.NON_STRICT else None,
+            wait_time=None if fields.wait_us is None else write_duration(fields.wait_us),
+            groups=fields.groups or None,
         )
 
 

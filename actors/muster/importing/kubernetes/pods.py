@@ -192,7 +192,7 @@ def labels_of(values: Values, notes: list[str]) -> tuple[PodLabels, tuple[Define
     if tasks := first_mark(marks, _TASK_GROUPS):
         defines = (*defines, *_task_groups(tasks, namespace, app, notes))
     about = _user(marks[1], notes)
-    said = PodLabels(
+    labels = PodLabels(
         namespace=namespace,
         app=app,
         owner_kind=owner_kind,
@@ -204,7 +204,7 @@ def labels_of(values: Values, notes: list[str]) -> tuple[PodLabels, tuple[Define
         is_placeholder=first_mark(marks, _PLACEHOLDER) == "true",
         is_of_node=owner_kind in _DAEMONS or bool(first_mark(marks, _MIRROR)),
     )
-    return said, defines
+    return labels, defines
 
 
 def _owner(values: Values) -> Values:
@@ -342,11 +342,11 @@ def read_pod(written: Raw, place: str, labels: tuple[str, ...]) -> tuple[Pod, tu
     values = POD.parse(written)
     notes: list[str] = []
     times = times_of(values)
-    said, defines = labels_of(values, notes)
+    from_labels, defines = labels_of(values, notes)
     pod = Pod(
         **vars(times),
-        **vars(said),
-        **vars(constraints_of(values, notes, is_of_node=said.is_of_node)),
+        **vars(from_labels),
+        **vars(constraints_of(values, notes, is_of_node=from_labels.is_of_node)),
         place=place,
         name=str(values["name"]),
         uid=str(values.get("uid", "")),

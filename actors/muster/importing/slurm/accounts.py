@@ -436,9 +436,9 @@ def note_priorities(
     account = workload.account
     if source is PrioritySource.ARRIVAL:
         first = "the higher PriorityTier, then " if len(_tiers(setup)) > 1 else ""
-        said = f"jobs: {first}who came first goes first, over all queues"
-        workload.remarks.append(f"{said} (--priority arrival)")
-        workload.comments += [f"{said}: the feed gives them such priorities.", _DISABLED]
+        order = f"jobs: {first}who came first goes first, over all queues"
+        workload.remarks.append(f"{order} (--priority arrival)")
+        workload.comments += [f"{order}: the feed gives them such priorities.", _DISABLED]
     if "prioritytype" in setup.options:
         value, place = setup.options["prioritytype"]
         first = _PAST if has_shares and source is PrioritySource.NONE else _GOES_FIRST[source]

@@ -181,8 +181,8 @@ class Jobs:
         fields = self._fields(record)
         queue = self._queues.of(fields)
         if queue is None:
-            said = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
-            self._account.leave_out(JOB, "no queue for it: see --mapping", place, said)
+            values = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
+            self._account.leave_out(JOB, "no queue for it: see --mapping", place, values)
             return
         shape = self._shapes.of(record.wants)
         if shape.problem is not None:

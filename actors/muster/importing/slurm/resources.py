@@ -112,8 +112,8 @@ class JobShapes:
         cpus = main.get("cpu", 0) or count_of(wants.cpus) or had.get("cpu", 0)
         nodes = had.get("node", 0) or count_of(wants.nodes) or asked.get("node", 0) or 1
         if not cpus:
-            said = f"ReqTRES {wants.req_tres!r}, AllocTRES {wants.alloc_tres!r}"
-            return JobShape(problem=("it is not known how many CPUs it asked for", said))
+            requests = f"ReqTRES {wants.req_tres!r}, AllocTRES {wants.alloc_tres!r}"
+            return JobShape(problem=("it is not known how many CPUs it asked for", requests))
         if nodes > MOST_NODES:
             return JobShape(problem=(f"more than {MOST_NODES:,} nodes", str(nodes)))
         notes: list[tuple[str, str]] = []

@@ -279,10 +279,10 @@ def depth_of(setup: SchedulerOptions, partitions: int) -> tuple[int, str]:
     tested = _number(words, _TESTED) or _DEFAULT_TESTED
     each = {name: number for name in _EACH if (number := _number(words, name))}
     depth = min(tested, *(number * partitions for number in each.values()), MAX_DEPTH)
-    said = [f"{name}={number} for each partition" for name, number in each.items()]
-    said.append(f"{_TESTED}={tested}" + ("" if _TESTED in words else ", Slurm's default"))
+    settings = [f"{name}={number} for each partition" for name, number in each.items()]
+    settings.append(f"{_TESTED}={tested}" + ("" if _TESTED in words else ", Slurm's default"))
     most = f"; {MAX_DEPTH} is the most" if depth == MAX_DEPTH else ""
-    return depth, f"from {', '.join(said)}{most}"
+    return depth, f"from {', '.join(settings)}{most}"
 
 
 def _number(words: Mapping[str, str], name: str) -> int:
@@ -312,8 +312,8 @@ def take_min_runtime(setup: SchedulerOptions, workload: Workload) -> None:
     if runtime_s:
         runtime = format_duration(runtime_s * MICROSECONDS)
         set_properties(workload, "root", {MIN_RUNTIME.name: runtime})
-        said = f"as PreemptExemptTime is {value} ({place})"
-        workload.comments.append(f"{MIN_RUNTIME.name}: {runtime}, {said}.")
+        origin = f"as PreemptExemptTime is {value} ({place})"
+        workload.comments.append(f"{MIN_RUNTIME.name}: {runtime}, {origin}.")
     elif runtime_s is None and value.strip() not in ("", "-1"):
         text = "is no time for which jobs are not preempted"
         workload.account.note(_OPTION, text, place, f"PreemptExemptTime={value}")
@@ -332,8 +332,8 @@ def take_nodes(setup: SchedulerOptions, workload: Workload) -> None:
     spreads = "CR_LLN" in value.upper().split(",")
     if spreads or (spreading and len(spreading) == len(setup.partitions)):
         policy = "fair"
-        said = f"SelectTypeParameters={value} ({place})" if spreads else "LLN=YES"
-        why = f"the least used node first, as {said} says"
+        setting = f"SelectTypeParameters={value} ({place})" if spreads else "LLN=YES"
+        why = f"the least used node first, as {setting} says"
     else:
         policy = "binpacking"
         why = (

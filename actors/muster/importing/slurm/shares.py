@@ -139,9 +139,9 @@ class Shares:
             if len(leaves) == 1:
                 _add_usage(workload, types, leaves[0], used)
         units = {_BILLED if row.raw is not None else _EACH for row in self.rows}
-        said = " or ".join(sorted(units))
+        units_text = " or ".join(sorted(units))
         workload.remarks.append(
-            f"usage at the start: {said}, as it was when sshare printed it: give --no-usage if "
+            f"usage at the start: {units_text}, as it was when sshare printed it: give --no-usage if "
             "that was after the first jobs came, which are in it already"
         )
 
@@ -263,8 +263,8 @@ def _take_half_life(
     equal = ""
     if priority is not PrioritySource.NONE:
         equal = f" among those of the same priority (--priority {priority})"
-    said = f"{who}: who had less lately, for its weight, goes first{equal} (--sshare)"
-    workload.remarks.append(said)
+    remark = f"{who}: who had less lately, for its weight, goes first{equal} (--sshare)"
+    workload.remarks.append(remark)
 
 
 # IMPORT-33

@@ -341,8 +341,8 @@ class _Rows:
         queue = self._queues.of({name: row[name].strip() for name in mapped.names})
         if queue is None:
             named = {name: row[name].strip() for name in mapped.names[:4]}
-            said = ", ".join(f"{name} {value}" for name, value in named.items() if value)
-            raise _LeftOutError("no queue for it: see --mapping", said)
+            values = ", ".join(f"{name} {value}" for name, value in named.items() if value)
+            raise _LeftOutError("no queue for it: see --mapping", values)
         app = self._name(row)
         parts = self._parts(row, self._run_us(row, place), app, place)
         tasks = sum(part.count for part in parts)
@@ -401,8 +401,8 @@ class _Rows:
             )
             run_us = end - start
             if run_us < 0:
-                said = f"{row[mapped.start]} to {row[mapped.end]}"
-                raise _LeftOutError("it ended before it started", said)
+                span = f"{row[mapped.start]} to {row[mapped.end]}"
+                raise _LeftOutError("it ended before it started", span)
         if run_us < _SECOND:
             self._account.change(_ROW, "shorter than 1 s, which it runs in the feed", place)
         return max(run_us, _SECOND)

@@ -298,7 +298,7 @@ _HEADS: Final = ("user", "asks bound", "pending", "mean wait", "longest wait", "
 
 # LISTS-24
 def users(content: Content) -> str:
-    """Return the table as HTML; empty if nobody is known who wanted something."""
+    """Return the table as HTML; empty if no user is known who had asks."""
     recorder = content.recorder
     pending = recorder.pending_by_user()
     names = {*recorder.users.records, *pending}
@@ -324,7 +324,7 @@ def users(content: Content) -> str:
 def _share(content: Content, record: UserRecord) -> float:
     recorder = content.recorder
     areas = record.account.used(recorder.end_us).areas
-    # What there was over time is an area, too: as if it had been there for one unit of time.
+    # The capacity over time is an area, too: as if it had lasted for one unit of time.
     there = {kind: round(sum(series.areas)) for kind, series in recorder.there.items()}
     return share_of(areas, there, 1)
 

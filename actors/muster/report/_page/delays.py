@@ -122,10 +122,10 @@ def _row(
         if counts[number]:
             left = _left(EDGES_US[number - 1], first, last)
             width = _left(_edge(number), first, last) - left
-            said = f"{duration(EDGES_US[number - 1])} to {duration(_edge(number))}"
-            columns.append(_column(left, width, counts[number], highest, total, said))
+            span = f"{duration(EDGES_US[number - 1])} to {duration(_edge(number))}"
+            columns.append(_column(left, width, counts[number], highest, total, span))
     rules = ""
-    told = counted(total, "ask")
+    caption = counted(total, "ask")
     if wait is not None and wait.median_s is not None and wait.p95_s is not None:
         for style, value_s in (("median", wait.median_s), ("p95", wait.p95_s)):
             value_us = value_s * MICROSECONDS
@@ -133,13 +133,13 @@ def _row(
                 continue
             left = _left(value_us, first, last)
             rules += f'<i class="rule {style}" style="left:{left:.2f}%"></i>'
-        told += (
+        caption += (
             f" · median {duration(wait.median_s * MICROSECONDS)}"
             f" · 95 % {duration(wait.p95_s * MICROSECONDS)}"
         )
     return (
         f'<div class="wrow" data-name="{safe(name)}"><div class="wname"><b>{safe(name)}</b>'
-        f'<small>{told}</small></div><div class="bins {colour}">{"".join(columns)}{rules}</div></div>'
+        f'<small>{caption}</small></div><div class="bins {colour}">{"".join(columns)}{rules}</div></div>'
     )
 
 
@@ -148,9 +148,9 @@ def _part(count: int, total: int) -> str:
     return "&gt;99%" if total > count > 0.995 * total else f"{count / total:.0%}"
 
 
-def _column(left: float, width: float, count: int, highest: int, total: int, said: str) -> str:
+def _column(left: float, width: float, count: int, highest: int, total: int, span: str) -> str:
     height = max(count / highest * 100, 2)
-    title = f"{said}: {counted(count, 'ask')}, {percent(count / total)}"
+    title = f"{span}: {counted(count, 'ask')}, {percent(count / total)}"
     return (
         f'<i class="bin" style="left:{left:.2f}%;width:{width:.2f}%;height:{height:.1f}%" '
         f'title="{title}"></i>'
@@ -168,8 +168,10 @@ def jobs(content: Content) -> str:
         return ""
     until, weighted = summary.utilisation_to_last_arrival, measures.weighted_wait_s
     ran = f"{counted(measures.ended, 'job')} ran and ended; {measures.never_ran:,} never ran, "
-    told = [f"{ran}{measures.unfinished:,} had not ended. Makespan: {_time(summary.makespan_s)}."]
-    told += [
+    sentences = [
+        f"{ran}{measures.unfinished:,} had not ended. Makespan: {_time(summary.makespan_s)}."
+    ]
+    sentences += [
         f"Of {safe(kind)} {percent(until[kind])} was used before the drain"
         + (f"; waits weighted by it: {_time(weighted[kind])}." if kind in weighted else ".")
         for kind in content.kinds
@@ -184,7 +186,9 @@ def jobs(content: Content) -> str:
     ):
         if len(groups) > 1:
             tables.append(_jobs(what, groups))
-    return f'<section id="jobs"><h2>Jobs</h2><p>{" ".join(told)}</p>{"".join(tables)}</section>'
+    return (
+        f'<section id="jobs"><h2>Jobs</h2><p>{" ".join(sentences)}</p>{"".join(tables)}</section>'
+    )
 
 
 def _jobs(what: str, groups: Mapping[str, JobGroup]) -> str:
@@ -273,7 +277,7 @@ def _wait(content: Content, wait: Wait, highest_us: int) -> str:
 
 
 def _reservation(content: Content, wait: Wait) -> str:
-    """Return what is reserved for an ask that is still pending, as HTML."""
+    """Return the reservation of an ask that is still pending, as HTML."""
     found = content.recorder.reserved.present.get(wait.key)
     if found is None:
         return ""

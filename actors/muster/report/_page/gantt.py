@@ -1,6 +1,6 @@
 """The nodes on a page: a bar for each allocation; if they are too many, how full nodes were.
 
-In the row of a node, bars stand in slots of equal height, or in a lane for each device. Both drawings
+In the row of a node, bars have slots of equal height, or a lane for each device. Both drawings
 share the figure and the marks of evictions.
 """
 
@@ -25,16 +25,16 @@ SLOTS: Final = 24
 """How many slots of equal height the row of a node has."""
 
 MOST_LANES: Final = 64
-"""The most lanes of a node; with more devices their bars could not be told apart."""
+"""The most lanes of a node; with more devices one could not distinguish their bars."""
 
 _FINEST: Final = 200
 """The most parts into which the lane of a device is divided."""
 
 _REST: Final = 2
-"""How many times as high as that of a device the lane of all asks without devices is."""
+"""The height of the lane of all asks without devices, in lanes of a device."""
 
 _GAP: Final = 0.125
-"""Which part of a lane stays empty, so that one sees where a device ends."""
+"""The part of a lane that stays empty, to separate the devices."""
 
 Piece = tuple[float, float]
 """A part of a bar: where it begins in the row of its node, and how high it is, in slots."""
@@ -56,7 +56,7 @@ class _Track:
         self._free_at = [-1] * count
 
     def take(self, share: float, since_us: int, until_us: int) -> list[Piece]:
-        """Return where a bar stands, in several pieces if necessary.
+        """Return the place of a bar, in several pieces if necessary.
 
         Args:
             share: How much of all slots it takes, from 0 to 1.
@@ -95,7 +95,7 @@ def _runs(slots: Sequence[int]) -> list[tuple[int, int]]:
 def placed(
     bars: Sequence[AllocationBar], devices: Mapping[str, int], end_us: int
 ) -> Iterator[tuple[AllocationBar, list[Piece]]]:
-    """Yield the bars of a node, each with where it stands.
+    """Yield the bars of a node, each with its place.
 
     Args:
         bars: The bars, in the order in which they begin.
@@ -122,7 +122,7 @@ def is_drawn(devices: Mapping[str, int]) -> bool:
 
 
 def count_of(bars: Sequence[AllocationBar], devices: Mapping[str, int]) -> int:
-    """Return how many times as high as the lane of a device the row of a node is."""
+    """Return the height of the row of a node, in lanes of a device."""
     return sum(devices.values()) + _REST * any(not bar.devices for bar in bars)
 
 

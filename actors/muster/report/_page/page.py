@@ -248,25 +248,25 @@ def _priorities(content: Content, data: ChartData) -> str:
     low, high = min(span.low for span in known), max(span.high for span in known)
     room = max((high - low) * 0.06, 0.5)
     strokes: list[Stroke] = []
-    told: list[PointerRow] = []
+    tooltips: list[PointerRow] = []
     for record, spans in rows:
         style = content.colours[record.path]
         last = [None if span is None else float(span.last) for span in spans]
         strokes.append(Stroke(step_line(frame, last, low - room, high + room), f"line {style}"))
-        told.append(
+        tooltips.append(
             PointerRow(record.path, style, [None if v is None else minus(number(v)) for v in last])
         )
     return _figure(
         "currentPriority of queues",
         "where a queue has anything pending; the last in each span",
-        legend([(f"line {row.style}", row.name) for row in told]),
+        legend([(f"line {row.style}", row.name) for row in tooltips]),
         Chart(
             frame=frame,
             label="currentPriority of queues over time",
             strokes=strokes,
             low=low - room,
             high=high + room,
-            tooltips=told,
+            tooltips=tooltips,
         ).html(data),
     )
 

@@ -97,13 +97,13 @@ def _usage(content: Content, record: QueueRecord, kind: str, data: ChartData) ->
     high = top * 1.08
     unit = Unit.of(kind, high)
     strokes = [Stroke(step_area(frame, [0.0] * len(means), means, 0, high), "area own")]
-    told = [PointerRow("in use", "own", [value / unit.scale for value in means])]
+    tooltips = [PointerRow("in use", "own", [value / unit.scale for value in means])]
     for line, style in ((guaranteed, "guaranteed"), (most, "max")):
         if line is None:
             continue
         path = limit_line(frame, line.steps, 0, high, 1)
         strokes.append(Stroke(path, f"line {style}"))
-        told.append(PointerRow(style, style, _configured(content, line, kind)))
+        tooltips.append(PointerRow(style, style, _configured(content, line, kind)))
     return _cell(
         safe(kind),
         f"{percent(content.share(record, kind))} of all",
@@ -114,7 +114,7 @@ def _usage(content: Content, record: QueueRecord, kind: str, data: ChartData) ->
             high=high / unit.scale,
             top=top / unit.scale,
             unit=unit.name,
-            tooltips=told,
+            tooltips=tooltips,
             style="mini",
         ).html(data),
     )
@@ -145,12 +145,12 @@ def _pending(content: Content, record: QueueRecord, data: ChartData) -> str:
     top = max(*peaks, 1)
     high = top * 1.08
     waiting = frame.means(record.waiting)
-    told = [
+    tooltips = [
         PointerRow("pending", "wait", means),
         PointerRow("running", "", frame.means(record.running)),
     ]
     if any(waiting):
-        told.insert(1, PointerRow("waiting on nodes", "", waiting))
+        tooltips.insert(1, PointerRow("waiting on nodes", "", waiting))
     return _cell(
         "pending",
         f"at the most {max(peaks):,.0f}",
@@ -163,7 +163,7 @@ def _pending(content: Content, record: QueueRecord, data: ChartData) -> str:
             ],
             high=high,
             top=top,
-            tooltips=told,
+            tooltips=tooltips,
             style="mini",
         ).html(data),
     )

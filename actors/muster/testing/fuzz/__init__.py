@@ -8,13 +8,13 @@
 from __future__ import annotations
 
 from muster.testing.fuzz._determinism import UnknownTrioError
-from muster.testing.fuzz._generator import Drawn, Given, draw_program
+from muster.testing.fuzz._generator import DrawnBytes, FixedParts, draw_program
 from muster.testing.fuzz._program import (
     Bind,
     Client,
     Fate,
-    How,
     Leave,
+    LeaveMethod,
     Order,
     Program,
     Step,
@@ -28,13 +28,13 @@ from muster.testing.fuzz._session import Finding, MissingHypothesisError, Sessio
 __all__ = [
     "Bind",
     "Client",
-    "Drawn",
+    "DrawnBytes",
     "Entry",
     "Fate",
     "Finding",
-    "Given",
-    "How",
+    "FixedParts",
     "Leave",
+    "LeaveMethod",
     "MissingHypothesisError",
     "Oracle",
     "Order",

@@ -343,8 +343,8 @@ def faults_of(number: int, seen: WatcherLog, story: Story, *, at_rest: bool) -> 
     ]
     if None in faults:
         return []
-    told = f"watcher {number} ({seen.watcher.wanted}) has read {len(seen.decisions)} decisions"
-    return [f"{told}, but {faults[0]}"]
+    summary = f"watcher {number} ({seen.watcher.wanted}) has read {len(seen.decisions)} decisions"
+    return [f"{summary}, but {faults[0]}"]
 
 
 def _fault(seen: WatcherLog, expected: list[Announced], *, at_rest: bool) -> str | None:

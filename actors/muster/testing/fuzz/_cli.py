@@ -15,7 +15,7 @@ import yaml
 
 import muster
 from muster.testing.fuzz._determinism import UnknownTrioError
-from muster.testing.fuzz._generator import Drawn, Given
+from muster.testing.fuzz._generator import DrawnBytes, FixedParts
 from muster.testing.fuzz._run import loaded
 from muster.testing.fuzz._session import PROGRAMS, Finding, MissingHypothesisError, Session, Tally
 from muster_core.errors import ConfigError
@@ -85,7 +85,7 @@ def command(
     Example:
       python -m muster.testing.fuzz --seed 7 --time 60 --config queues.yaml
     """  # noqa: D301 - click wants a backspace there
-    given = Given(_config(file), binder=maker is not None)
+    given = FixedParts(_config(file), binder=maker is not None)
     session = Session(given=given, binder=_maker(maker), shrink=shrink)
     tally = Tally()
     try:
@@ -112,11 +112,11 @@ def _search(
 ) -> Finding | None:
     until = None if seconds is None else time.monotonic() + seconds
     while True:
-        here = Tally()
-        finding = session.search(seed, programs, here)
+        of_seed = Tally()
+        finding = session.search(seed, programs, of_seed)
         if not quiet:
-            click.echo(f"seed {seed}: {summary(here)}{'' if finding else ': nothing found'}")
-        _add(tally, here)
+            click.echo(f"seed {seed}: {summary(of_seed)}{'' if finding else ': nothing found'}")
+        _add(tally, of_seed)
         if finding is not None or until is None or time.monotonic() >= until:
             return finding
         seed += 1
@@ -143,7 +143,7 @@ def summary(tally: Tally) -> str:
 
 def _checked(token: str) -> str:
     try:
-        Drawn.of_token(token)
+        DrawnBytes.of_token(token)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--replay") from error
     return token
@@ -203,7 +203,7 @@ def _tell(finding: Finding, options: str, programs: int) -> None:
 
 
 def _as_map(finding: Finding | None, tally: Tally, options: str) -> dict[str, object]:
-    told: dict[str, object] = {
+    outcome: dict[str, object] = {
         "programs": tally.programs,
         "calls": dict(sorted(tally.calls.items())),
         "decisions": tally.decisions,
@@ -213,11 +213,11 @@ def _as_map(finding: Finding | None, tally: Tally, options: str) -> dict[str, ob
         "finding": None,
     }
     if finding is not None:
-        told["finding"] = {
+        outcome["finding"] = {
             "seed": finding.seed,
             "program": str(finding.outcome.program).splitlines(),
             "faults": finding.outcome.faults,
             "transcript": finding.outcome.transcript,
             "replay": replay_command(finding, options),
         }
-    return told
+    return outcome

@@ -237,12 +237,12 @@ class StepRunner:
             self._call_log.faults.append(f"{len(answers)} answers to {step}")
 
     async def _add_asks(
-        self, step: Step, said: Mapping[str, Any], what: str | None = None
+        self, step: Step, args: Mapping[str, Any], what: str | None = None
     ) -> tuple[muster.Ask, AskLife | None] | None:
         """Add one or more asks; return the first handle, or None if they are refused."""
-        method = self._scheduler.add_ask if "count" not in said else self._scheduler.add_asks
-        judge = AskedJudge(self._story, said)
-        await self._note(step, lambda: method(**said), what=what, judge=judge)
+        method = self._scheduler.add_ask if "count" not in args else self._scheduler.add_asks
+        judge = AskedJudge(self._story, args)
+        await self._note(step, lambda: method(**args), what=what, judge=judge)
         for ask, life in judge.handles:
             self._asks[ask.app, ask.name] = (ask, life)
         return judge.handles[0] if judge.handles else None
@@ -307,10 +307,10 @@ class StepRunner:
         return None if allocation is None else KeptAllocation(allocation, judge.seq)
 
     async def _work(self, step: Step) -> None:
-        said = {
+        args = {
             name: value for name, value in step.args.items() if name not in {"body_us", "holds"}
         }
-        made = await self._add_asks(step, said, "add_ask")
+        made = await self._add_asks(step, args, "add_ask")
         if made is None:
             return
         kept = await self._wait_bound(step, *made)

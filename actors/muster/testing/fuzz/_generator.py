@@ -18,8 +18,8 @@ from muster.testing.fuzz._program import (
     Client,
     Config,
     Fate,
-    How,
     Leave,
+    LeaveMethod,
     Order,
     Program,
     Store,
@@ -135,8 +135,8 @@ def _with_properties(
     queue: dict[str, Any], choices: Choices, options: Mapping[str, Sequence[str | None]]
 ) -> dict[str, Any]:
     drawn = {name: choices.of(values) for name, values in options.items()}
-    said = {name: value for name, value in drawn.items() if value is not None}
-    return {**queue, "properties": said} if said else queue
+    properties = {name: value for name, value in drawn.items() if value is not None}
+    return {**queue, "properties": properties} if properties else queue
 
 
 def _with_amounts(
@@ -217,7 +217,7 @@ _FATES: Final = (
 
 @final
 @attrs.frozen
-class Drawn:
+class DrawnBytes:
     """The bytes from which a program is created.
 
     Attributes:
@@ -235,7 +235,7 @@ class Drawn:
         return base64.urlsafe_b64encode(packed).decode()
 
     @staticmethod
-    def of_token(token: str) -> Drawn:
+    def of_token(token: str) -> DrawnBytes:
         """Return the bytes of a text from :meth:`token`.
 
         Raises:
@@ -245,7 +245,7 @@ class Drawn:
             text = zlib.decompress(base64.urlsafe_b64decode(token.encode()))
             frame, clients = cast("tuple[str, list[list[str]]]", json.loads(text))
             steps = tuple(tuple(bytes.fromhex(one) for one in client) for client in clients)
-            return Drawn(bytes.fromhex(frame), steps)
+            return DrawnBytes(bytes.fromhex(frame), steps)
         except (zlib.error, TypeError, ValueError) as error:
             msg = "no program can be made of this text"
             raise ValueError(msg) from error
@@ -253,7 +253,7 @@ class Drawn:
 
 @final
 @attrs.frozen
-class Given:
+class FixedParts:
     """The parts of programs that are given instead of drawn.
 
     Attributes:
@@ -265,10 +265,10 @@ class Given:
     binder: bool = False
 
 
-NOTHING_GIVEN: Final = Given()
+NOTHING_FIXED: Final = FixedParts()
 
 
-def draw_program(drawn: Drawn, given: Given = NOTHING_GIVEN) -> Program:
+def draw_program(drawn: DrawnBytes, given: FixedParts = NOTHING_FIXED) -> Program:
     """Create a program from bytes; the same bytes give the same program."""
     choices = Choices(drawn.frame[_GENERAL])
     order = _order(choices)
@@ -335,9 +335,18 @@ def _store(choices: Choices) -> Store | None:
 
 
 def _leave(choices: Choices) -> Leave:
-    how = choices.of((How.DONE, How.DONE, How.DONE, How.EARLY, How.ERROR, How.CANCELLED))
+    how = choices.of(
+        (
+            LeaveMethod.DONE,
+            LeaveMethod.DONE,
+            LeaveMethod.DONE,
+            LeaveMethod.EARLY,
+            LeaveMethod.ERROR,
+            LeaveMethod.CANCELLED,
+        )
+    )
     at = choices.large() % (60, 300, 1500)[choices.number(3)]
-    return Leave(how, at if how is not How.DONE else 0)
+    return Leave(how, at if how is not LeaveMethod.DONE else 0)
 
 
 def _binds(choices: Choices) -> tuple[Bind, ...]:
@@ -368,7 +377,7 @@ def _watcher(choices: Choices) -> Watcher:
         "where": choices.of((None, None, None, 0, 1)),
     }
     return Watcher(
-        wanted={**wanted, **{name: said for name, said in optional.items() if said is not None}},
+        wanted={**wanted, **{name: value for name, value in optional.items() if value is not None}},
         together=choices.one_in(3),
         pause=choices.of((0, 0, 2, 7)),
         pause_us=choices.of((0, 0, 0, S)),

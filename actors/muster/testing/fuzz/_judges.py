@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final, cast, final
 
 import muster
 from muster._surface.conversion import any_event
-from muster.testing.fuzz._records import HAVE_RUN, Allocated, Ask, AskLife, Story, failed_in_a_row
+from muster.testing.fuzz._records import (
+    HAVE_RUN,
+    AllocationRecord,
+    Ask,
+    AskLife,
+    Story,
+    failed_in_a_row,
+)
 from muster_core.decisions import Kind, Reason
 from muster_core.errors import RefusedError
 
@@ -85,11 +92,11 @@ class BoundJudge:
             case _:
                 pass
 
-    def _last(self) -> Allocated | None:
+    def _last(self) -> AllocationRecord | None:
         allocations = [] if self._life is None else self._life.allocations
         return allocations[-1] if allocations else None
 
-    def _may_be(self) -> Iterator[Allocated]:
+    def _may_be(self) -> Iterator[AllocationRecord]:
         """Yield the allocations that may be the answer: those that last, or have run to an end."""
         if self._life is not None:
             last = self._last()
@@ -184,16 +191,16 @@ class AskedJudge:
 
     Args:
         story: The decisions so far.
-        said: The arguments of the call.
+        args: The arguments of the call.
 
     Attributes:
         handles: The handles, each with its ask, or None if it is unknown which ask it is.
     """
 
-    def __init__(self, story: Story, said: Mapping[str, object]) -> None:
+    def __init__(self, story: Story, args: Mapping[str, object]) -> None:
         self._history = story.history
         self._entered = story.history.entered
-        app, ask, count = str(said["app"]), str(said["ask"]), cast("int | None", said.get("count"))
+        app, ask, count = str(args["app"]), str(args["ask"]), cast("int | None", args.get("count"))
         names = [ask] if count is None else [f"{ask}-{number}" for number in range(count)]
         self._asks = [(app, name) for name in names]
         self.handles: list[tuple[muster.Ask, AskLife | None]] = []

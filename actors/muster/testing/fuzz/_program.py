@@ -48,16 +48,16 @@ class Step:
     def __str__(self) -> str:
         """Return the step as one line."""
         args = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
-        said = [f"{self.op}({args})"]
+        parts = [f"{self.op}({args})"]
         if self.cancel_after is not None:
-            said.append(f"cancelled {self.cancel_after} task steps later")
+            parts.append(f"cancelled {self.cancel_after} task steps later")
         if self.within_us is not None:
-            said.append(f"given up after {self.within_us} us")
+            parts.append(f"given up after {self.within_us} us")
         if self.pause:
-            said.append(f"after {self.pause} checkpoints")
+            parts.append(f"after {self.pause} checkpoints")
         if self.aside:
-            said.append("aside")
-        return ", ".join(said)
+            parts.append("aside")
+        return ", ".join(parts)
 
 
 @final
@@ -132,7 +132,7 @@ class Bind:
 
 
 @final
-class How(StrEnum):
+class LeaveMethod(StrEnum):
     """How the block ends."""
 
     DONE = "when everybody is done"
@@ -151,7 +151,7 @@ class Leave:
         at: The number of the task step at which it ends, if it ends in the middle.
     """
 
-    how: How = How.DONE
+    how: LeaveMethod = LeaveMethod.DONE
     at: int = 0
 
 
@@ -243,6 +243,6 @@ class Program:
             lines.append(f"client {number} ({place}{cut}):")
             lines += [f"    {step}" for step in client.steps]
         lines += [f"watcher {number}: {one}" for number, one in enumerate(self.watchers)]
-        at = "" if self.leave.how is How.DONE else f" (step {self.leave.at})"
+        at = "" if self.leave.how is LeaveMethod.DONE else f" (step {self.leave.at})"
         lines.append(f"the block is left {self.leave.how.value}{at}")
         return lines

@@ -42,7 +42,7 @@ Ask = tuple[str, str]
 
 @final
 @attrs.define(eq=False)
-class Allocated:
+class AllocationRecord:
     """One allocation.
 
     Attributes:
@@ -84,7 +84,7 @@ class AskLife:
     sure: bool
     retries: int = 0
     once: bool = False
-    allocations: list[Allocated] = attrs.field(factory=list[Allocated])
+    allocations: list[AllocationRecord] = attrs.field(factory=list[AllocationRecord])
 
 
 HAVE_RUN: Final = frozenset({Reason.COMPLETED, Reason.RUN_LIMIT})
@@ -104,8 +104,8 @@ class AskHistories:
 
     def __init__(self) -> None:
         self.lives: dict[Ask, list[AskLife]] = {}
-        self.lasting: dict[Ask, Allocated] = {}
-        self.by_seq: dict[int, Allocated] = {}
+        self.lasting: dict[Ask, AllocationRecord] = {}
+        self.by_seq: dict[int, AllocationRecord] = {}
         self.entered = 0
         self._batch = 0
         #: The events of this batch that add asks; the end of the batch shows which are refused.
@@ -154,7 +154,7 @@ class AskHistories:
             return
         ask = (decision.app, decision.ask)
         if decision.kind is Kind.BOUND:
-            allocated = Allocated(one.seq, decision.node, self._batch)
+            allocated = AllocationRecord(one.seq, decision.node, self._batch)
             self._latest(ask, self.entered).allocations.append(allocated)
             self.lasting[ask] = self.by_seq[one.seq] = allocated
         elif decision.kind is Kind.RELEASED and ask in self.lasting:
@@ -175,7 +175,7 @@ class AskHistories:
         lives = [life for life in self.lives.get(ask, ()) if life.index >= entered]
         return lives[0] if len(lives) == 1 and lives[0].sure else None
 
-    def have_run_since(self, ask: Ask, seq: int) -> Iterator[Allocated]:
+    def have_run_since(self, ask: Ask, seq: int) -> Iterator[AllocationRecord]:
         """Yield the allocations of a name that have run to an end after a decision."""
         for life in self.lives.get(ask, ()):
             for one in life.allocations:
@@ -183,7 +183,7 @@ class AskHistories:
                     yield one
 
 
-def failed_in_a_row(allocations: Iterable[Allocated], counts: set[int]) -> int:
+def failed_in_a_row(allocations: Iterable[AllocationRecord], counts: set[int]) -> int:
     """Return how many of the last allocations failed in a row, if their runs count."""
     times = 0
     for one in allocations:
@@ -396,7 +396,7 @@ class CallEnd(StrEnum):
     RETURNED = "returned"
     REFUSED = "was refused"
     BAD = "was turned down before it was let in"
-    TOLD = "was told that it waits in vain"
+    IN_VAIN = "was told that it waits in vain"
     CLOSED = "was told that the scheduler is closed"
     CANCELLED = "was cancelled"
 
@@ -410,7 +410,7 @@ class Call:
         number: Its number.
         who: The name of the caller.
         what: The operation.
-        said: The call in words.
+        text: The call in words.
         keys: The events that it submits.
         waits: Whether it may wait; otherwise it is answered before time passes.
         about: What it waits for, for the checks at rest.
@@ -421,7 +421,7 @@ class Call:
     number: int
     who: str
     what: str
-    said: str
+    text: str
     keys: tuple[Key, ...]
     waits: bool
     about: object = None
@@ -432,7 +432,7 @@ class Call:
     def __str__(self) -> str:
         """Return the call and its answer as one line."""
         end = "is not answered" if self.end is None else self.end.value
-        return f"[{self.number}] {self.who}: {self.said} {end} {self.answer}".rstrip()
+        return f"[{self.number}] {self.who}: {self.text} {end} {self.answer}".rstrip()
 
 
 @final
@@ -461,7 +461,7 @@ class CallLog:
         self,
         who: str,
         what: str,
-        said: str,
+        text: str,
         ask: Callable[[], Awaitable[T]],
         *,
         keys: tuple[Key, ...] = (),
@@ -475,7 +475,7 @@ class CallLog:
         Args:
             who: The name of the caller.
             what: The operation.
-            said: The call in words.
+            text: The call in words.
             ask: Makes the call.
             keys: The events that it submits.
             waits: Whether it may wait.
@@ -486,7 +486,7 @@ class CallLog:
         Returns:
             The value, or None after an error.
         """
-        call = Call(len(self.calls), who, what, said, keys, waits, about)
+        call = Call(len(self.calls), who, what, text, keys, waits, about)
         self.calls.append(call)
         self.open[call.number] = call
         try:
@@ -502,7 +502,7 @@ class CallLog:
             return None
         except Exception as error:  # noqa: BLE001 - any other exception is a fault
             call.answer = repr(error)
-            self.faults.append(f"{call.said} of {who} raised {error!r}")
+            self.faults.append(f"{call.text} of {who} raised {error!r}")
             return None
         else:
             call.end, call.answer = CallEnd.RETURNED, brief(value)
@@ -533,7 +533,7 @@ class CallLog:
                 if not self._is_closing():
                     self.faults.append(f"{call}, but nobody leaves the block")
             case _ if isinstance(error, _WAITS):
-                call.end = CallEnd.TOLD
+                call.end = CallEnd.IN_VAIN
                 if not call.waits:
                     self.faults.append(f"{call}, but waits for nothing")
             case _:

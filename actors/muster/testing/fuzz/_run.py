@@ -37,7 +37,7 @@ from muster.testing.fuzz._determinism import (
     too_long,
 )
 from muster.testing.fuzz._judges import faults_of_attempts
-from muster.testing.fuzz._program import Client, Config, How, Key, Leave, Program
+from muster.testing.fuzz._program import Client, Config, Key, Leave, LeaveMethod, Program
 from muster.testing.fuzz._records import CallEnd, CallLog, Story, key_of
 from muster_core.config.model import Configuration
 from muster_core.coordinator.plain_scheduler import PlainScheduler
@@ -215,14 +215,14 @@ def run_program(
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - any exception is a fault
-            runner.faults.append(f"the run ended by {_told(error)}")
+            runner.faults.append(f"the run ended by {_traceback_of(error)}")
     outcome = runner.outcome()
     for oracle in oracles if not outcome.faults else ():
         outcome.faults.extend(oracle(outcome))
     return outcome
 
 
-def _told(error: BaseException) -> str:
+def _traceback_of(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)).strip()
 
 
@@ -325,20 +325,20 @@ class _Runner:
 
     async def _block(self, outside: trio.Nursery) -> None:
         leave = self._leave
-        if leave.how is How.CANCELLED:
+        if leave.how is LeaveMethod.CANCELLED:
             self.steps.at(leave.at, self._scope)
-        elif leave.how is not How.DONE:
+        elif leave.how is not LeaveMethod.DONE:
             self.steps.at(leave.at, self._early)
         try:
             with self._scope:
                 await self._use_scheduler(outside)
         except LeftBlockError:
-            if leave.how is not How.ERROR:
+            if leave.how is not LeaveMethod.ERROR:
                 raise
         except Exception as error:  # noqa: BLE001 - any other exception is a fault
-            self.faults.append(f"out of the block came {_told(error)}")
+            self.faults.append(f"out of the block came {_traceback_of(error)}")
         else:
-            if leave.how is How.ERROR and not self._scope.cancelled_caught:
+            if leave.how is LeaveMethod.ERROR and not self._scope.cancelled_caught:
                 self.faults.append("the exception by which the block was left did not come out")
 
     async def _use_scheduler(self, outside: trio.Nursery) -> None:
@@ -380,7 +380,7 @@ class _Runner:
             inside.cancel_scope.cancel()
         if self._quiet.is_set():
             await self._look(scheduler)
-        if self._leave.how is How.ERROR:
+        if self._leave.how is LeaveMethod.ERROR:
             raise LeftBlockError
 
     def _part(self, client: Client) -> Client:
@@ -411,7 +411,7 @@ class _Runner:
 
     async def _wait_to_leave(self) -> None:
         """Wait until no task can continue, or until the step at which the block is to end."""
-        if self._leave.how in {How.EARLY, How.ERROR}:
+        if self._leave.how in {LeaveMethod.EARLY, LeaveMethod.ERROR}:
             async with trio.open_nursery() as nursery:
 
                 async def first(event: trio.Event) -> None:

@@ -11,10 +11,10 @@ import attrs
 import muster
 from muster.testing.fuzz._generator import (
     FRAME_BYTES,
-    NOTHING_GIVEN,
+    NOTHING_FIXED,
     STEP_BYTES,
-    Drawn,
-    Given,
+    DrawnBytes,
+    FixedParts,
     draw_program,
 )
 from muster.testing.fuzz._run import Oracle, Outcome, run_program
@@ -99,12 +99,12 @@ class Session:
         shrink: Whether to shrink a program that finds a fault.
     """
 
-    given: Given = NOTHING_GIVEN
+    given: FixedParts = NOTHING_FIXED
     binder: Callable[[], muster.Binder] | None = None
     oracles: Sequence[Oracle] = ()
     shrink: bool = True
 
-    def run(self, drawn: Drawn) -> Outcome:
+    def run(self, drawn: DrawnBytes) -> Outcome:
         """Run one program."""
         program = draw_program(drawn, self.given)
         return run_program(program, oracles=self.oracles, binder=self.binder)
@@ -115,7 +115,7 @@ class Session:
         Raises:
             ValueError: If the token is invalid.
         """
-        outcome = self.run(Drawn.of_token(token))
+        outcome = self.run(DrawnBytes.of_token(token))
         return Finding(None, token, outcome, 1) if outcome.faults else None
 
     def search(
@@ -141,12 +141,12 @@ class Session:
         except ImportError as error:
             msg = "programs are drawn by Hypothesis: pip install 'muster-scheduler[fuzz]'"
             raise MissingHypothesisError(msg) from error
-        found: list[tuple[Drawn, Outcome]] = []
+        found: list[tuple[DrawnBytes, Outcome]] = []
         counted = Tally() if tally is None else tally
         before = counted.programs
 
         def one(frame: bytes, clients: list[tuple[list[bytes], list[bytes]]]) -> None:
-            drawn = Drawn(frame, tuple((*first, *then) for first, then in clients))
+            drawn = DrawnBytes(frame, tuple((*first, *then) for first, then in clients))
             outcome = self.run(drawn)
             if not found:
                 counted.count(outcome)

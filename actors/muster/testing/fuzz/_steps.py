@@ -235,7 +235,7 @@ class Moves:
         ]
         if self._preempts:
             steps += [
-                _about("AddPriorityClass", "add_priority_class", **said) for said in _THE_CLASSES
+                _about("AddPriorityClass", "add_priority_class", **args) for args in _THE_CLASSES
             ]
         if self._ops is not _PLAIN:
             steps += [self._add_gang(choices) for _ in range(choices.number(3))]
@@ -316,7 +316,7 @@ class Moves:
         if choices.one_in(20):
             app, ask = self._ask(choices)
         self._asks.append((app, ask))
-        said: dict[str, Any] = {"app": app, "ask": ask, "resources": choices.of(_AMOUNTS)}
+        args: dict[str, Any] = {"app": app, "ask": ask, "resources": choices.of(_AMOUNTS)}
         optional = {
             "priority": choices.of(self._priorities),
             "node": choices.of((None,) * 14 + NODES[:2]),
@@ -333,26 +333,26 @@ class Moves:
         if self._preempts and choices.one_in(3):
             optional["priority"] = None
             optional["priority_class"] = choices.of(("high", "low", "system-node-critical"))
-        said |= {name: value for name, value in optional.items() if value is not None}
-        return said
+        args |= {name: value for name, value in optional.items() if value is not None}
+        return args
 
     def _add_ask(self, choices: Choices) -> Step:
-        said = self._new(choices)
-        return Step("add_ask", said, (("AddAsk", said["app"], said["ask"]),))
+        args = self._new(choices)
+        return Step("add_ask", args, (("AddAsk", args["app"], args["ask"]),))
 
     def _add_asks(self, choices: Choices, gang: str | None) -> Step:
-        said = self._new(choices)
+        args = self._new(choices)
         app, ask = self._asks.pop()
-        said["count"] = choices.of((2, 3, 1, 4))
-        self._asks += [(app, f"{ask}-{number}") for number in range(said["count"])]
+        args["count"] = choices.of((2, 3, 1, 4))
+        self._asks += [(app, f"{ask}-{number}") for number in range(args["count"])]
         if gang is not None:
-            said["gang"] = gang
-        return Step("add_asks", said, (("AddAsk", app, ask),))
+            args["gang"] = gang
+        return Step("add_asks", args, (("AddAsk", app, ask),))
 
     def _work(self, choices: Choices) -> Step:
-        said = self._new(choices)
+        args = self._new(choices)
         body = {"body_us": choices.of(_WITHIN), "holds": choices.one_in(3)}
-        step = Step("work", {**said, **body}, (("AddAsk", said["app"], said["ask"]),))
+        step = Step("work", {**args, **body}, (("AddAsk", args["app"], args["ask"]),))
         return _waits(step, choices)
 
     def _bound(self, choices: Choices) -> Step:
@@ -371,27 +371,27 @@ class Moves:
     # Gangs, classes, configurations, manifests
 
     def _add_gang(self, choices: Choices) -> Step:
-        said: dict[str, Any] = {
+        args: dict[str, Any] = {
             "gang": choices.of(self._gangs),
             "min_member": choices.of((2, 3, 1, 4)),
             "mode": choices.of((None, "NonStrict")),
             "wait_time": choices.of((None, 2, "5s", 0.5)),
             "groups": choices.of(((), (), self._gangs[:2])),
         }
-        return _about("AddGang", "add_gang", **said)
+        return _about("AddGang", "add_gang", **args)
 
     def _add_class(self, choices: Choices) -> Step:
         policy = choices.of(("PreemptLowerPriority", "Never"))
-        said = {"name": choices.of(_CLASSES), "value": choices.of((100, 7, 0, -3))}
-        return _about("AddPriorityClass", "add_priority_class", **said, preemption_policy=policy)
+        args = {"name": choices.of(_CLASSES), "value": choices.of((100, 7, 0, -3))}
+        return _about("AddPriorityClass", "add_priority_class", **args, preemption_policy=policy)
 
     def _set_usage(self, choices: Choices) -> Step:
-        said: dict[str, Any] = {
+        args: dict[str, Any] = {
             "queue": choices.of(self._leaves),
             "usage": choices.of(({"vcore": 3}, {"vcore": 60}, {"memory": "1Mi", "vcore": 0})),
             "user": choices.of((None, None, *_USERS, "")),
         }
-        return _about("SetUsage", "set_usage", **said)
+        return _about("SetUsage", "set_usage", **args)
 
     def _configure(self, choices: Choices) -> Step:
         if not self._configs:
@@ -483,10 +483,10 @@ class Moves:
         return Step("submit_many", {"events": events}, keys)
 
     def _bad(self, choices: Choices) -> Step:
-        said = {"app": choices.of(self._apps), "ask": "bad", "resources": choices.of(_BAD)}
+        args = {"app": choices.of(self._apps), "ask": "bad", "resources": choices.of(_BAD)}
         wrong = choices.of(
             (
-                Step("add_ask", said),
+                Step("add_ask", args),
                 Step("add_node", {"node": "", "capacity": {"vcore": 1}}),
                 Step("add_gang", {"gang": "g/h/i", "min_member": 1}),
                 Step("add_gang", {"gang": "g0", "min_member": 0}),
@@ -510,9 +510,9 @@ def _as_it_is(step: Step) -> Step:
     return attrs.evolve(step, args={**step.args, "bad": True}, keys=())
 
 
-def _about(kind: str, op: str, **said: object) -> Step:
-    args = {name: value for name, value in said.items() if value is not None}
-    return Step(op, args, ((kind, str(next(iter(said.values())))),))
+def _about(kind: str, op: str, **fields: object) -> Step:
+    args = {name: value for name, value in fields.items() if value is not None}
+    return Step(op, args, ((kind, str(next(iter(fields.values())))),))
 
 
 def _named(ask: tuple[str, str]) -> dict[str, Any]:

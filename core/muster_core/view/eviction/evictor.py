@@ -97,13 +97,13 @@ class Evictions:
         if victim.gang is not None:
             self._placements.lose(victim.gang)
         leaf = self._state.leaf_of(app)
-        said = ask_decision(_RELEASED, leaf, app, ask, victim.node.name, reason)
-        said = said._replace(message=why, over_max=over_max)
+        decision = ask_decision(_RELEASED, leaf, app, ask, victim.node.name, reason)
+        decision = decision._replace(message=why, over_max=over_max)
         # ONCE-2
         if not (victim.bound and ask.once):
-            return [said]
-        self._last.append(said)
-        return [said, *self._placements.end(app, ask, now_us)]
+            return [decision]
+        self._last.append(decision)
+        return [decision, *self._placements.end(app, ask, now_us)]
 
     def _note_loss(self, victim: Victim, now_us: int) -> None:
         """Record that a bound ask is evicted; if it was bound in this batch, undo its effects."""

@@ -109,12 +109,12 @@ class VictimChoice:
             The victims, in the order in which they are taken; None if no choice suffices.
         """
         yield from self._begin()
-        looks = 0
+        compared = 0
         # EVICTION-22
         while self._lacking or self._overfull:
             unit = self._next()
-            looks += 1
-            if looks % SIZE == 0:
+            compared += 1
+            if compared % SIZE == 0:
                 yield
             if unit is not None:
                 self._take(unit)

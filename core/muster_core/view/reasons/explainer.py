@@ -75,8 +75,8 @@ def bind_failed(app: ViewApp, ask: Ask) -> PendingReason | None:
     failed, node, why = app.failed_on.get(ask.name, (None, "", None))
     if failed is None or not failed.is_same(ask):
         return None
-    said = "" if why is None else f": {why}"
-    message = f"its last bind, on {node}, failed{said}; it has held no node since"
+    cause = "" if why is None else f": {why}"
+    message = f"its last bind, on {node}, failed{cause}; it has held no node since"
     return PendingReason(Code.BIND_FAILED, message, {"node": node})
 
 

@@ -141,7 +141,7 @@ class ReservedFor:
         """Return what is reserved for the party of a pending ask, or for its group; or None."""
         for one in self._in_force():
             if any(member.ask is ask for member, _ in one.places):
-                return self._told(one)
+                return self._snapshot_of(one)
         group = group_of(self._state, ask)
         return None if group is None else self.group(group.names)
 
@@ -149,14 +149,14 @@ class ReservedFor:
         """Return what is reserved for the missing members of a group of gangs, or None."""
         found = (one for one in self._in_force() if one.party.group == names)
         one = next(found, None)
-        return None if one is None else self._told(one)
+        return None if one is None else self._snapshot_of(one)
 
     def _in_force(self) -> list[Reservation]:
         """Return what is reserved; of an ask in two parties, what a snapshot tells comes first."""
         in_force = self._reservations.in_force.reservations
         return sorted(in_force, key=lambda one: one.scope.config.path, reverse=True)
 
-    def _told(self, one: Reservation) -> Reserved:
+    def _snapshot_of(self, one: Reservation) -> Reserved:
         found = self._found.get(id(one))
         if found is None:
             waits_for = [(named(it.app, it.allocation.ask), it.node.name) for it in self._ends(one)]

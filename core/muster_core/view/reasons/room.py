@@ -478,8 +478,8 @@ def outside_topology(state: ViewState, finder: NodeFinder, turn: Turn) -> Pendin
         "rule": standing.topology.rule.value,
         "attribute": standing.topology.attribute,
     }
-    said = _by_rule(state, finder, turn, standing, facts)
-    message = f"gang {gang.name} has the topology {standing.topology}, and {said}"
+    problem = _by_rule(state, finder, turn, standing, facts)
+    message = f"gang {gang.name} has the topology {standing.topology}, and {problem}"
     return PendingReason(Code.TOPOLOGY, message, facts)
 
 

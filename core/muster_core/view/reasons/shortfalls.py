@@ -326,10 +326,10 @@ class _BoundNeed:
             wanted: How many members are needed.
             total: How many members there are; those that do not count here may be enough.
         """
-        here = wanted - (total - self.count)
+        needed = wanted - (total - self.count)
         for kind, some in self.asked.items():
             # Members that ask for none of it may be enough, too.
-            self.least[kind] = sum(nsmallest(max(here - (self.count - len(some)), 0), some))
+            self.least[kind] = sum(nsmallest(max(needed - (self.count - len(some)), 0), some))
             is_even = len(some) == self.count and min(some) == max(some)
             self.is_exact = self.is_exact and is_even and self.count == total
         self.asked = {}
@@ -537,11 +537,11 @@ class _Capacity:
         if room >= need.wanted:
             return None
         which = "" if self.is_all else "schedulable "
-        told = f"all {which}nodes together have room for {room}, even if they were empty"
+        room_text = f"all {which}nodes together have room for {room}, even if they were empty"
         if not room:
-            told = f"no {which}node has room for one of them, even an empty node"
+            room_text = f"no {which}node has room for one of them, even an empty node"
         members = counted(need.wanted, "member", "members")
-        message = f"{who} needs room for {members}; {told}."
+        message = f"{who} needs room for {members}; {room_text}."
         return Shortfall(message, {"members": need.wanted, "room": room})
 
     def _places(self, need: _Need, shapes: Sequence[Shape], each: Resources) -> Steps[int]:

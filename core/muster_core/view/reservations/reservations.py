@@ -67,25 +67,29 @@ class ReservationLog:
     """What the log says of reservations, which tells only what is new or changed."""
 
     def __init__(self) -> None:
-        self._said: ReservedNodes = {}
+        self._logged: ReservedNodes = {}
         #: Those that were in force when the log last told what is new.
-        self._heard: Collection[Reservation] | None = None
+        self._last_logged: Collection[Reservation] | None = None
 
     def changed(self, reservations: Collection[Reservation]) -> list[Decision]:
         """Return a decision for each node that is reserved newly or otherwise; after a batch."""
-        if reservations is self._heard:  # Those of the last round.
+        if reservations is self._last_logged:  # Those of the last round.
             return []
-        self._heard, before, self._said = reservations, self._said, reserved_by(reservations)
+        self._last_logged, before, self._logged = (
+            reservations,
+            self._logged,
+            reserved_by(reservations),
+        )
         return [
             Decision(Kind.RESERVED, app=app, ask=ask, node=place[0], start_us=place[1])
-            for (app, ask), place in self._said.items()
+            for (app, ask), place in self._logged.items()
             if before.get((app, ask)) != place
         ]
 
     # CHECKPOINT-5
     def load(self, reservations: Iterable[Reservation]) -> None:
         """Record that the log has told what is in force."""
-        self._said = reserved_by(reservations)
+        self._logged = reserved_by(reservations)
 
 
 # EXPECT-15
@@ -511,7 +515,7 @@ class Reservations:
         self.backfilling = Backfill(state, finder, self.in_force)
         self.seeking = ReservationFinder(state, self.in_force, self.backfilling)
         self.repeats = RepeatCheck(state, self.in_force)
-        self.told = ReservationLog()
+        self.log = ReservationLog()
 
     @property
     def are_idle(self) -> bool:
@@ -522,4 +526,4 @@ class Reservations:
     def load(self, facts: Iterable[ReservationFacts], now_us: int) -> None:
         """Take over what was in force; everything else is in the view already."""
         self.in_force.load((reservation_from_facts(self._state, one) for one in facts), now_us)
-        self.told.load(self.in_force.reservations)
+        self.log.load(self.in_force.reservations)

@@ -7,22 +7,22 @@ from typing import Final, assert_never, final
 
 from muster_core.owners.app_messages import (
     NO_VALUES,
+    AllocationAdded,
+    AllocationEnded,
     AppAction,
     AppLoaded,
     AppReport,
-    BindsSpoilt,
+    AskParked,
+    AsksPending,
+    AskUnparked,
+    AskWithdrawn,
+    BindsWillFail,
     DecisionMade,
     FailureCount,
-    Freed,
     GroupChanged,
     MemberMoved,
-    Parked,
-    Pending,
-    Placed,
     StateEntered,
-    Unparked,
     WaitingLoaded,
-    Withdrawn,
 )
 from muster_core.owners.asks import Allocation, Ask
 from muster_core.owners.gang import GangReport
@@ -235,7 +235,7 @@ class Intake:
             if isinstance(action, DecisionMade):
                 if action.decision.reason is Reason.BIND_FAILED:
                     self._note_failure(app, action.decision)
-            elif isinstance(action, Pending):
+            elif isinstance(action, AsksPending):
                 yield from self._become_pending(app, action, now_us)
             else:
                 self._act(app, leaf, action, now_us)
@@ -259,19 +259,19 @@ class Intake:
     def _act(self, app: ViewApp, leaf: LeafView, action: AppAction, now_us: int) -> None:
         """Apply an action of an application."""
         match action:  # The most frequent ones come first.
-            case Freed(allocation):
+            case AllocationEnded(allocation):
                 self._free(app, allocation)
             case StateEntered(state):
                 self._state.enter(app, leaf, state, now_us)
-            case Pending() | DecisionMade() | MemberMoved():
+            case AsksPending() | DecisionMade() | MemberMoved():
                 pass  # handled by _apply_app, or only the gang hears of it
-            case Withdrawn(ask):
+            case AskWithdrawn(ask):
                 self._state.shapes.release(self._state.remove_pending(app, ask))
-            case Placed(allocation):
+            case AllocationAdded(allocation):
                 self._place(app, allocation)
-            case Parked() | Unparked():
+            case AskParked() | AskUnparked():
                 self._park(app, action, now_us)
-            case BindsSpoilt() | GroupChanged() | FailureCount():
+            case BindsWillFail() | GroupChanged() | FailureCount():
                 self._note(app, leaf, action)
             case AppLoaded() | WaitingLoaded():
                 self._load(app, leaf, action)
@@ -293,14 +293,14 @@ class Intake:
         self._state.timers.await_start(app, ask)
 
     def _note(
-        self, app: ViewApp, leaf: LeafView, action: BindsSpoilt | GroupChanged | FailureCount
+        self, app: ViewApp, leaf: LeafView, action: BindsWillFail | GroupChanged | FailureCount
     ) -> None:
         match action:
             case GroupChanged():
                 app.group = action.group
                 self._state.moves += 1
                 self._state.user_limits.enter_again(app, leaf)
-            case BindsSpoilt():
+            case BindsWillFail():
                 self._state.set_failures(app, action.ask, action.times)
             case FailureCount(ask, failed):
                 app.in_a_row.pop(ask, None)
@@ -309,10 +309,10 @@ class Intake:
             case _:
                 assert_never(action)
 
-    def _note_failure(self, app: ViewApp, said: Decision) -> None:
+    def _note_failure(self, app: ViewApp, decision: Decision) -> None:
         """Record that the work of a bound ask, freed right before, could not be started."""
         assert self._freed is not None, "the bind of an ask has failed that was not bound"
-        app.failed_on[self._freed.name] = self._freed, said.node or "", said.message
+        app.failed_on[self._freed.name] = self._freed, decision.node or "", decision.message
 
     # APP-5, APP-10
     def end_state(self, key: int, now_us: int) -> AppState:
@@ -346,7 +346,7 @@ class Intake:
         self._state.failing.pop(app.identity.key, None)
         del self._state.apps[app.identity.key]
 
-    def _become_pending(self, app: ViewApp, action: Pending, now_us: int) -> Steps[None]:
+    def _become_pending(self, app: ViewApp, action: AsksPending, now_us: int) -> Steps[None]:
         for start in range(0, len(action.asks), _PENDING_PER_STEP):
             asks = action.asks[start : start + _PENDING_PER_STEP]
             # EVICTION-6
@@ -392,11 +392,11 @@ class Intake:
         if app.limits:
             self._state.user_limits.take(app, allocation.ask.resources.amounts)
 
-    def _park(self, app: ViewApp, action: Parked | Unparked, now_us: int) -> None:
+    def _park(self, app: ViewApp, action: AskParked | AskUnparked, now_us: int) -> None:
         ask = action.ask
-        if isinstance(action, Parked) and action.was_bound:
+        if isinstance(action, AskParked) and action.was_bound:
             app.since_us[ask.name] = now_us
-        if isinstance(action, Parked):
+        if isinstance(action, AskParked):
             self._state.park(app, ask)
             self._state.timers.await_start(app, ask)
         else:
@@ -405,7 +405,7 @@ class Intake:
     def _give_back_placed(self, report: AppReport) -> None:
         """Free the nodes of asks that arrived bound in an application that was never in the view."""
         for action in report.actions:
-            if isinstance(action, Placed):
+            if isinstance(action, AllocationAdded):
                 node = self._state.placing.pop(action.allocation.number)
                 ask = action.allocation.ask
                 holder = (report.identity.key, ask.name)
