@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import msgpack
 
-from muster.ray import keeper
+from muster.ray import runner
 from tests.engines.cluster import Cluster
 
 cloudpickle: Any = importlib.import_module("cloudpickle")  # it has no types
 
-AGENT: Final = Path(keeper.__file__).parent / "agent.py"
+AGENT: Final = Path(runner.__file__).parent / "agent.py"
 LONG_S: Final = 90.0
 """How long to wait for anything, in seconds; only a failing test waits so long."""
 

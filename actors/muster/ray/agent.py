@@ -99,9 +99,9 @@ class Ray:
         """Make the runner ready to be sent to the workers."""
         self._runner = importlib.import_module("muster.ray.runner")
         pickler = importlib.import_module("ray.cloudpickle")
-        for name in ("muster.ray.runner", "muster.ray.keeper"):
+        for name in ("muster.ray.runner", "muster._keeper"):
             pickler.register_pickle_by_value(sys.modules[name])
-        self._keeper = (_HERE / "keeper.py").read_text(encoding="utf-8")
+        self._keeper = (_HERE.parent / "_keeper.py").read_text(encoding="utf-8")
 
     def disconnect(self) -> None:
         """End the connection, and with it all that is not detached."""

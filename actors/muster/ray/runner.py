@@ -35,7 +35,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from muster.ray.keeper import running, started_at
+from muster._keeper import running, started_at
 
 PLACED: Final = "placed"
 STARTED: Final = "started"
@@ -327,7 +327,17 @@ class _KeptCommand:
         theirs, self._leash = os.pipe()
         self._answer, answers = os.pipe()
         launcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", keeper, str(theirs), str(answers)],
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                "-X",
+                "utf8",
+                "-c",
+                keeper,
+                "pipes",
+                *map(str, (theirs, answers)),
+            ],
             stdin=subprocess.DEVNULL,
             pass_fds=(theirs, answers),
             cwd="/" if not os.path.isdir(".") else None,
@@ -384,7 +394,7 @@ def _job_message(job: dict[str, Any]) -> dict[str, Any]:
     run: list[str] | str = job["run"]
     parent = os.getppid()
     return {
-        "run": ["/bin/sh", "-c", run] if isinstance(run, str) else run,
+        "command": ["/bin/sh", "-c", run] if isinstance(run, str) else run,
         "cwd": job["cwd"],
         "env": {**os.environ, **job["env"]},
         "stdin": job["stdin"],

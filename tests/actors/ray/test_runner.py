@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from muster.ray import keeper, runner
+from muster import _keeper as keeper
+from muster.ray import runner
 from tests.actors.ray.workers import (
     callable_job,
     command,

@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from muster.ray import keeper, runner
+from muster import _keeper as keeper
+from muster.ray import runner
 
 STAND_IN: Final = Path(__file__).with_name("stand_in.py")
 LONG_S: Final = 60.0

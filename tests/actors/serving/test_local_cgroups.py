@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.service.local import keeper
+from muster import _keeper as keeper
 from muster.service.local.cgroups import LEAF, Cgroups, NoCgroupsError, own_cgroup
 from muster.service.local.jobs import CommandResult, JobSpec, record
 from tests.actors.serving.served import (

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from muster.service.local import keeper
+from muster import _keeper as keeper
 from muster.service.local.jobs import CommandResult, Job, JobSpec, jobs_in, record
 from tests.actors.serving.served import (
     APP,
@@ -379,7 +379,7 @@ def recorded(folder: Path, command: str, number: int = 1) -> Job:
 
 def begun(job: Job) -> dict[str, Any]:
     """Start the keeper of a job; give its answer, or an empty one if there is none."""
-    command = [sys.executable, "-I", "-S", keeper.__file__, str(job.folder)]
+    command = [sys.executable, "-I", "-S", keeper.__file__, "record", str(job.folder)]
     done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
     answer: dict[str, Any] = json.loads(done.stdout or '{"none": true}')
     return answer

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
-from muster.service.local import keeper
+from muster import _keeper as keeper
 
 _LOG: Final = logging.getLogger("muster.service")
 

@@ -25,7 +25,7 @@ import attrs
 import trio
 import trio.lowlevel
 
-from muster.service.local import keeper
+from muster import _keeper as keeper
 from muster.subprocesses import end_group, ended, members_of
 from muster_core.events import Exit
 
@@ -224,7 +224,7 @@ class Job:
         now = keeper.started_at(pid)
         # Once the process has ended, its number may be that of another one. As the number of a
         # group it is not used again as long as the group has members.
-        return pid if now is None or now == found["started"] else None
+        return pid if now in (None, -1) or now == found["started"] else None
 
     def remove(self) -> None:
         """Remove the record, and the cgroup with what is left in it.
@@ -292,7 +292,7 @@ async def start(job: Job, leash: int | None) -> None:
     Raises:
         OSError: If the command cannot be started.
     """
-    command = [sys.executable, "-I", "-S", "-X", "utf8", keeper.__file__, str(job.folder)]
+    command = [sys.executable, "-I", "-S", "-X", "utf8", keeper.__file__, "record", str(job.folder)]
     if leash is not None:
         command.append(str(leash))
     with trio.move_on_after(_STARTING_S):
@@ -348,7 +348,7 @@ async def _end_leftovers(job: Job, grace_s: float) -> None:
     child = job.child()
     if child is not None:
         members = await trio.to_thread.run_sync(members_of, child)
-        if members == [] and keeper.started_at(child) is not None:
+        if members == [] and keeper.started_at(child) not in (None, -1):
             _signal(child, signal.SIGKILL)  # it has no group yet, and has not begun
         elif members is None or (members and (child in members or _is_of(members, job))):
             await end_group(child, grace_s)
