@@ -40,7 +40,7 @@ class Health:
         self.leadership = leadership
         self._runs = runs
         self._failure: str | None = None
-        #: When the scheduler was asked for a sign of life that has not come yet.
+        #: When the heartbeat was sent that is not answered yet.
         self._asked_at: float | None = None
         #: What is wrong with files that were read again, by what they are.
         self._problems: dict[str, Sequence[str]] = {}

@@ -143,7 +143,7 @@ def _follower_values(name: str) -> Callable[[ScrapeValues], Values]:
     return lambda r: [((row["follower"],), float(row[name])) for row in r.followers]
 
 
-def _state_figure(of: Callable[[StateFigures], float]) -> Callable[[ScrapeValues], float | None]:
+def _figure(of: Callable[[StateFigures], float]) -> Callable[[ScrapeValues], float | None]:
     """Return how a figure of the state is read."""
     return lambda r: None if r.figures is None else of(r.figures)
 
@@ -153,14 +153,14 @@ def _backend_values(metric: BackendMetric) -> Callable[[ScrapeValues], Any]:
     return lambda reading: metric.read(reading.backend)
 
 
-def _labelled_figures(of: Callable[[StateFigures], Values]) -> Callable[[ScrapeValues], Values]:
+def _figures(of: Callable[[StateFigures], Values]) -> Callable[[ScrapeValues], Values]:
     """Return how figures of the state are read that have labels."""
     return lambda r: () if r.figures is None else of(r.figures)
 
 
 def _amounts(of: Callable[[QueueFigures], Mapping[str, int]]) -> Callable[[ScrapeValues], Values]:
     """Return how amounts of queues by resource are read."""
-    return _labelled_figures(
+    return _figures(
         lambda f: (
             ((queue.path, resource), amount)
             for queue in f.queues
@@ -170,9 +170,7 @@ def _amounts(of: Callable[[QueueFigures], Mapping[str, int]]) -> Callable[[Scrap
 
 
 # LISTS-23
-def _user_values(
-    of: Callable[[UserFigures], Mapping[str, int]],
-) -> Callable[[ScrapeValues], Values]:
+def _users(of: Callable[[UserFigures], Mapping[str, int]]) -> Callable[[ScrapeValues], Values]:
     """Return how figures of users by another label are read."""
     return lambda r: (
         ((user, label), amount)
@@ -185,16 +183,12 @@ def _ended(user: UserFigures) -> Mapping[str, int]:
     return {ending.value: user.used.ended.get(ending.value, 0) for ending in AskEnding}
 
 
-_priorities: Final = _labelled_figures(
+_priorities: Final = _figures(
     lambda f: (((one.path,), one.priority) for one in f.queues if one.priority is not None)
 )
-_asks: Final = _labelled_figures(
-    lambda f: (((place.value,), f.asks.get(place, 0)) for place in AskPlace)
-)
-_capacity: Final = _labelled_figures(
-    lambda f: (((kind,), amount) for kind, amount in f.capacity.items())
-)
-_apps: Final = _labelled_figures(
+_asks: Final = _figures(lambda f: (((place.value,), f.asks.get(place, 0)) for place in AskPlace))
+_capacity: Final = _figures(lambda f: (((kind,), amount) for kind, amount in f.capacity.items()))
+_apps: Final = _figures(
     lambda f: (
         ((state.value,), f.apps.get(state.value, 0))
         for state in AppState
@@ -279,7 +273,7 @@ METRICS: Final = (
     gauge(
         "muster_queues_summed",
         "How many queues have no figures of their own and are summed up in the queue `other`.",
-        _state_figure(lambda f: f.summed),
+        _figure(lambda f: f.summed),
     ),
     # Asks, applications, nodes
     gauge("muster_asks", "How many asks there are, by place.", _asks, "state"),
@@ -305,13 +299,13 @@ METRICS: Final = (
         lambda r: r.counting.waits,
     ),
     gauge("muster_applications", "How many applications there are, by state.", _apps, "state"),
-    gauge("muster_gangs", "How many gangs there are.", _state_figure(lambda f: f.gangs)),
+    gauge("muster_gangs", "How many gangs there are.", _figure(lambda f: f.gangs)),
     gauge(
         "muster_reservations",
         "How many reservations of queues with backfill are in force; that of a gang is one.",
-        _state_figure(lambda f: f.reservations),
+        _figure(lambda f: f.reservations),
     ),
-    gauge("muster_nodes", "How many nodes there are.", _state_figure(lambda f: f.nodes)),
+    gauge("muster_nodes", "How many nodes there are.", _figure(lambda f: f.nodes)),
     gauge(
         "muster_nodes_capacity",
         "What all nodes have together, in base units.",
@@ -327,19 +321,19 @@ METRICS: Final = (
     gauge(
         "muster_user_allocated",
         "What the waiting and bound asks of a user hold, in base units.",
-        _user_values(lambda user: user.held),
+        _users(lambda user: user.held),
         "user resource",
     ),
     counter(
         "muster_user_used_total",
         "What asks of a user have held times how long, in base units times seconds.",
-        _user_values(lambda user: in_seconds(user.used.areas)),
+        _users(lambda user: in_seconds(user.used.areas)),
         "user resource",
     ),
     counter(
         "muster_user_asks_ended_total",
         "How many asks of a user have ended, by outcome.",
-        _user_values(_ended),
+        _users(_ended),
         "user outcome",
     ),
     # Decisions

@@ -156,7 +156,7 @@ class LeaderAddress:
 @final
 @attrs.frozen
 class Promotion:
-    """What a promotion was.
+    """The result of a promotion.
 
     Attributes:
         term: The term that began.
@@ -172,7 +172,7 @@ class Promotion:
 
     @override
     def __str__(self) -> str:
-        """Return what it was, for a person: what may be lost is said."""
+        """Return it in words, with what may be lost."""
         lost = self.leader_batch - self.batch
         known = (
             f"the old leader's batches {self.batch + 1} to {self.leader_batch} are not here"

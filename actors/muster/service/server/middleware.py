@@ -50,7 +50,7 @@ def allow_no_origin(scope: Scope) -> bool:
 
 
 def as_problem(scope: Scope, problem: Problem) -> Response:
-    """Return the problem as it is."""
+    """Return a problem as JSON, as RFC 9457 has it."""
     del scope
     return problem.response()
 

@@ -38,7 +38,7 @@
     const chosen = getSelection();
     for (const one of document.querySelectorAll("[data-at][data-form]")) {
       const text = FORMS[one.dataset.form]((now - Number(one.dataset.at)) / 1000);
-      // What somebody is about to copy stays as it is.
+      // A selected age may be about to be copied, so it stays as it is.
       if (one.textContent !== text && (chosen.isCollapsed || !chosen.containsNode(one, true))) {
         one.textContent = text;
       }

@@ -1,4 +1,4 @@
-// Says when the service does not answer, keeps the page meanwhile, and tells when it is back.
+// Shows when the service does not answer, keeps the page meanwhile, and shows when it is back.
 "use strict";
 
 (() => {
@@ -8,7 +8,7 @@
   const RETRY_MS = 2000;
   let lost = null;
   let source = null;
-  // What is searched for since the page was opened, and was not sent: it is sent when somebody answers.
+  // The search since the page was opened that was not sent: it is sent when the service answers.
   const unanswered = new Set();
   let isLeft = false;
   addEventListener("pagehide", () => {
@@ -26,7 +26,7 @@
     away.textContent = lost === null ? "" : `The service has not answered since ${since} UTC.${more} ${kept}.`;
   };
 
-  // A small file that anybody may read; a proxy in front of a service that is away refuses it.
+  // A small file without access control; a proxy in front of a service that is away refuses it.
   const answers = async () => {
     try {
       return (await fetch(icon, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) })).ok;
@@ -64,7 +64,7 @@
     });
     source.addEventListener("error", fails);
   };
-  // The browser tries again where nobody has answered. It does not where an error was the answer,
+  // The browser tries again if there was no answer. It does not if the answer was an error,
   // as when there are too many streams: then the page is fetched again from time to time.
   const fails = async () => {
     if (isLeft) return;
@@ -77,7 +77,7 @@
   };
   if (document.body.dataset.live !== undefined) listen();
 
-  // Whoever leaves the page for one that does not come sees the page of the browser for errors.
+  // A reader who leaves for a page that does not come sees the error page of the browser.
   const isHere = () => lost === null && source?.readyState === EventSource.OPEN;
   const leaves = async (what, leave) => {
     if (isHere() || await answers()) {

@@ -51,7 +51,7 @@
     text.scrollTop = Math.max(0, (line - 4) * height);
   };
 
-  // Somebody has come for a part of it: its lines are marked, and the cursor stands before them.
+  // The address names a part of it: its lines are marked, and the cursor is before them.
   const open = () => {
     const first = Number(text.dataset.first);
     for (const one of [...lines.children].slice(first - 1, Number(text.dataset.last))) {
@@ -127,7 +127,7 @@
       htmx.trigger(text, "input");
     }
   });
-  // Whoever has changed something is asked before it gets lost.
+  // Unsaved changes are not lost without a question.
   window.addEventListener("beforeunload", (event) => {
     if (text.value !== text.defaultValue) {
       event.preventDefault();

@@ -1,4 +1,4 @@
-// What was filled in outlasts that the page is loaded again: see PAGE-70.
+// Form fields keep what was filled in when the page is loaded again: see PAGE-70.
 "use strict";
 
 (() => {
@@ -15,7 +15,7 @@
     if (fields().some((one) => one.value !== one.defaultValue)) {
       for (const one of fields()) {
         kept[one.id] = one.value;
-        // Nothing gets lost, so nobody is asked; see config.js.
+        // Nothing gets lost, so there is no question; see config.js.
         one.defaultValue = one.value;
       }
     }
@@ -27,8 +27,8 @@
     location.reload();
   };
 
-  // Whoever was faster than the page, or has come back to it, has written what nobody listened to.
-  const hear = () => {
+  // Fields that were filled in before this script listened, or that the browser has restored.
+  const noteFilled = () => {
     for (const one of fields()) {
       if (one.value !== one.defaultValue) one.dispatchEvent(new Event("input", { bubbles: true }));
     }
@@ -37,7 +37,7 @@
   const fill = () => {
     try {
       const { path, kept } = JSON.parse(sessionStorage.getItem(KEY) ?? "{}");
-      // Whoever has to log in first comes back to this page afterwards.
+      // The login leads back to this page.
       if (path !== location.pathname) return;
       sessionStorage.removeItem(KEY);
       const filled = fields().filter((one) => one.id in kept);
@@ -45,7 +45,7 @@
     } catch {
       // Likewise.
     } finally {
-      hear();
+      noteFilled();
     }
   };
 

@@ -1,4 +1,4 @@
-// The heat map of nodes: tells of the node below the pointer, and arrow keys go from node to node.
+// The heat map of nodes: describes the node below the pointer; arrow keys go from node to node.
 "use strict";
 
 (() => {
@@ -32,7 +32,7 @@
 
   const addressOf = (map, name) => `/nodes/${encodeURIComponent(name)}${map.dataset.query}`;
 
-  // The link that stands on one node of a map; arrow keys move it.
+  // The link on one node of a map; arrow keys move it.
   const place = (map, at) => {
     const cells = cellsOf(map);
     const here = map.querySelector(".here");

@@ -35,7 +35,7 @@
     }
   });
 
-  // Whoever writes into a form of the content is not disturbed.
+  // A form of the content in which the reader writes is not disturbed.
   const isBusy = () => {
     const at = document.activeElement;
     const writes = at !== null && main.contains(at) && at.matches("input, textarea, select") && at.closest("[role=search]") === null;
@@ -76,7 +76,7 @@
   if (document.body.dataset.live !== undefined) {
     let isFirst = true;
     document.addEventListener("muster:decided", (event) => {
-      // The first one tells how far the service was when the page began to listen.
+      // The first one says how far the service was when the page began to listen.
       if (!isFirst || event.detail !== document.body.dataset.batch) refresh();
       isFirst = false;
     });
@@ -97,7 +97,7 @@
     }
   });
 
-  // What became of a button's events stays until its reader closes it, or does the next thing.
+  // The result of a button stays until its reader closes it, or does the next thing.
   const answer = document.getElementById("answer");
   const notice = document.getElementById("told");
   document.addEventListener("htmx:beforeRequest", (event) => {
@@ -112,7 +112,7 @@
     }
   });
 
-  // Whoever was at something that a change takes away is not sent back to the top of the page.
+  // If a change removes the focused element, the focus does not go back to the top of the page.
   let had = false;
   document.addEventListener("htmx:beforeSwap", (event) => {
     had = event.detail.target.contains(document.activeElement);

@@ -10,7 +10,7 @@
   const tip = document.createElement("div");
   tip.id = "tip";
   tip.hidden = true;
-  tip.setAttribute("aria-hidden", "true"); // Whoever does not see it has the table.
+  tip.setAttribute("aria-hidden", "true"); // Screen readers have the table.
   document.body.append(tip);
   document.documentElement.classList.add("draws");
 
