@@ -134,7 +134,7 @@ class PriorityClasses:
 
     def __init__(self) -> None:
         self._classes = {known.name: known for known in BUILT_IN_CLASSES}
-        #: What was meant by unknown names.
+        #: Guesses for unknown names.
         self.guesses = Guesses()
 
     def save(self, name: str) -> Callable[[], None]:
@@ -219,7 +219,7 @@ class Registry:
     def __init__(self, configuration: Configuration) -> None:
         #: Every application that has not completed, by name.
         self._apps: dict[str, tuple[int, QueueEntry]] = {}
-        #: What never changes about each application in ``_apps``, by key.
+        #: The identity of each application in ``_apps``, by key.
         self._identities: dict[int, AppIdentity] = {}
         #: The names of the latest completed applications, without names that are in use again.
         self.completed = RecentNames(KEPT_COMPLETED)
@@ -227,7 +227,7 @@ class Registry:
         self.user_groups = UserGroups()
         self.classes = PriorityClasses()
         self.tree = QueueTree(configuration)
-        #: What was meant by unknown names of applications.
+        #: Guesses for unknown names of applications.
         self.guesses = Guesses()
         self._obey(configuration)
 
@@ -310,10 +310,10 @@ class Registry:
         return self._app(app)[0]
 
     def what_is_wrong_with(self, app: str) -> str:
-        """Return what to tell a reader about an application that does not exist.
+        """Return the message for a reader about an application that does not exist.
 
-        Unlike the refusal of an event this does not count as a guess: what is read must not
-        change what is decided.
+        Unlike the refusal of an event this does not count as a guess: a read must not change
+        decisions.
         """
         if app in self.completed:
             return f"app: {app!r} has completed"
@@ -486,7 +486,7 @@ def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[P
         )
         yield PendingReason(Code.DRAINING, message, {"queue": draining[-1]})
     # PLACEMENT-15
-    if identity.path == f"{ROOT}.{RECOVERY}":  # Nobody has to be admitted there.
+    if identity.path == f"{ROOT}.{RECOVERY}":  # It admits all users.
         return
     user, groups = identity.user
     any_acl = has_acl(registry.configuration)

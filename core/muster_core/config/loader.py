@@ -9,7 +9,7 @@ CONFIG-15, CONFIG-16: of fields that YuniKorn obeys and Muster does not (``userg
 
 Any text is the name of a resource type (QUANTITY-2), so a slip is no error: ``cpu`` in place of
 ``vcore`` names a type of its own, of which no node has anything. Warnings about such names are for
-those who write files. No decision depends on them.
+authors of files. No decision depends on them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ DEFAULT_PARTITION = "default"
 """The partition that runs if there are several and none is chosen."""
 
 MOST_COMPARED: Final = 200
-"""With how many names one is compared at most."""
+"""The most names with which one is compared."""
 
 _COMMON_SLIPS: Final = {
     **dict.fromkeys(("cpu", "cpus", "core", "cores", "vcores", "vcpu", "vcpus"), "vcore"),
@@ -72,7 +72,7 @@ _COMMON_SLIPS: Final = {
 _NO_LETTERS: Final = re.compile(r"[-_. ]")
 _PLURAL: Final = re.compile(r"(?<=[a-z])s$")
 _SHORTEST: Final = 4
-"""How long names are of which a letter more or less is a slip: ``gpu`` and ``vgpu`` are two types."""
+"""The least length of names in which a missing letter is a slip: ``gpu`` and ``vgpu`` are two types."""
 
 
 # CONFIG-83
@@ -148,7 +148,7 @@ MOST_WEIGHT: Final = 1_000_000
 
 # DEVICE-17
 def read_typical(field: Field) -> tuple[TypicalAsk, ...]:
-    """Read the typical asks; every problem is refused, and what is wrong is left out."""
+    """Read the typical asks; every problem is refused, and invalid parts are left out."""
     items = field.items()
     if not items and (field.is_list or field.is_null):
         field.refuse("there is no typical ask here: leave the field out, and they are learned")
@@ -184,7 +184,7 @@ def _read_devices(field: Field) -> DeviceNeeds:
 
 # DEVICE-2
 def _read_need(field: Field) -> DeviceNeed | None:
-    """Return what is needed of one type: a number, or a map with ``milli`` or ``count``."""
+    """Return the need of one type: a number, or a map with ``milli`` or ``count``."""
     if not field.is_map:
         count = _read_number(field, MOST_WANTED)
         return None if count is None else DeviceNeed(count=count)

@@ -4,7 +4,7 @@ It makes the same decisions as the actors, since the machines make every decisio
 explanations, dry runs, history, ``compare`` and ``export``, and tells bugs of the tasks from bugs
 of the machines.
 
-:func:`forecast` says when a pending ask starts if nothing more comes: a copy of the state runs on,
+:func:`forecast` finds when a pending ask starts if nothing more comes: a copy of the state runs on,
 and is watched. The copy is made from the facts of a checkpoint in which every ask runs for as long
 as it is expected to. So the rules of the scheduler need not know that this is a copy.
 """
@@ -341,10 +341,9 @@ def forecast(
     most_batches: int = MOST_BATCHES,
     most_work: int = MOST_WORK,
 ) -> Forecast | None:
-    """Return what a copy of the state says about the start of a pending ask.
+    """Return the forecast for the start of a pending ask, from a copy of the state.
 
-    What it looks at is limited by counts and not by a clock, so that the same state gives the same
-    answer.
+    Counts and not a clock limit the search, so that the same state gives the same answer.
 
     Args:
         facts: The state, between two batches.
@@ -479,7 +478,7 @@ def _expected_facts(app: AppFacts, settings: Settings) -> AppFacts:
 
 
 def _for(ask: Ask, length_us: int | None) -> Ask:
-    """Return an ask that runs for so many microseconds, if they are known."""
+    """Return an ask that runs for a number of microseconds, if that is known."""
     return ask if length_us == ask.run_for_us else ask._replace(run_for_us=length_us)
 
 

@@ -513,7 +513,7 @@ class ApplicationMachine:
 
     # CHECKPOINT-2
     def facts(self) -> AppFacts:
-        """Return what the application owns; no ask is copied. Between two batches."""
+        """Return the facts that the application owns; no ask is copied. Between two batches."""
         places, failures = self._places, self._failures
         return AppFacts(
             identity=self.identity,

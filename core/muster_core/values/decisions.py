@@ -19,7 +19,7 @@ MICROSECONDS = 1_000_000
 @final
 @quick_members
 class Kind(StrEnum):
-    """What was decided."""
+    """The kind of a decision."""
 
     ASSIGNED = "assigned"
     WAITING = "waiting"
@@ -100,7 +100,7 @@ class Decision(NamedTuple):
     """One decision, before it has its number and its time.
 
     Attributes:
-        kind: What was decided.
+        kind: The kind of decision.
         app: The application concerned.
         ask: The name of the ask concerned, without its application.
         node: The node concerned.
@@ -192,7 +192,7 @@ class Announced(NamedTuple):
     Attributes:
         seq: Its number, from 1, without gaps.
         at_us: The instant of its batch, in microseconds since the start.
-        decision: What was decided.
+        decision: The decision.
     """
 
     seq: int

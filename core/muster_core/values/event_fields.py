@@ -37,7 +37,7 @@ class Work:
         argv: The command as a program with its arguments; empty if it is a text for the shell, or
             if there is none.
         shell: The command as a text for the shell, or None.
-        env: Environment variables that are added to those of whoever runs it.
+        env: Environment variables that are added to those of the program that runs it.
         workdir: The working folder, or None.
 
     Raises:
@@ -107,7 +107,7 @@ class Exit:
     """How the process of an ask has ended, and what it has used; no decision depends on it.
 
     Attributes:
-        status: Its exit status, or None if a signal ended it, or nobody knows.
+        status: Its exit status, or None if a signal ended it, or it is unknown.
         signal: The number of the signal that ended it, or None.
         cpu_us: The time that it and its children ran on CPUs, in microseconds, or None.
         memory: The most memory that one of them had at a time, in bytes, or None.
@@ -232,7 +232,7 @@ def needs(
     attribute: attrs.Attribute[Mapping[str, DeviceNeed]],
     value: Mapping[str, DeviceNeed],
 ) -> None:
-    """Check that a value is what an ask needs of devices."""
+    """Check that a value is the device needs of an ask."""
     _check_devices(attribute.name, value, DeviceNeed)
 
 

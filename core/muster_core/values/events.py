@@ -188,7 +188,7 @@ class AddAsk:
         says: The fields of that gang in the annotations on the members.
         timed_out: Whether the annotations on the members say that the gang has timed out.
         retries: How often each ask is tried again after its work has failed.
-        work: What is to run for each ask, or None if the event does not say it.
+        work: The work of each ask, or None if the event has none.
         devices: The devices that each ask needs, by type; the resources do not contain them.
         estimate_us: How long it is expected to take after its bind, or None. This only plans: it
             ends nothing.
@@ -323,7 +323,7 @@ class RemoveAsk:
 @final
 @quick_members
 class Outcome(StrEnum):
-    """How the work of a bound ask ended, or that nobody wants it any more."""
+    """The outcome of the work of a bound ask: it has completed, failed, or is not wanted any more."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -338,8 +338,8 @@ class Release:
     Attributes:
         outcome: Whether it completed, failed or is cancelled. An ask that failed is pending again
             if it has a retry left; one that is cancelled is gone.
-        message: What the log says about the end, or None.
-        exited: How its process has ended, or None if nobody says it.
+        message: The message about the end in the log, or None.
+        exited: How its process has ended, or None if that is not known.
     """
 
     app: str = attrs.field(validator=an_owned_name)
@@ -360,7 +360,7 @@ class BindFailed:
     :class:`FailBind` makes a future bind fail.
 
     Attributes:
-        message: Why it could not be started, which the log says, or None.
+        message: The reason why it could not be started, for the log, or None.
     """
 
     app: str = attrs.field(validator=an_owned_name)
@@ -380,7 +380,7 @@ class AddPriorityClass:
 
 # USAGE-14
 def _over_time(amounts: Resources) -> UnitSeconds:
-    """Return amounts that may be larger; what is no amount is left to the check after this."""
+    """Return amounts that may be larger; the next check refuses invalid ones."""
     return UnitSeconds(amounts) if type(amounts) is Resources else cast("UnitSeconds", amounts)
 
 

@@ -216,7 +216,7 @@ class GangIndex:
         gang.trigger(GangTrigger.EMPTIED)
         gang.since_us, gang.cycle_valid = None, True
         self.invalid.pop(gang.name, None)
-        self.hear_timeouts(gang, 0, None)
+        self.note_timeouts(gang, 0, None)
         if (gang.definition, gang.creation) != (definition, creation):
             self.redefine(gang, definition, creation)
         if definition is None:
@@ -335,12 +335,12 @@ class GangIndex:
             self.invalid[gang.name] = gang
 
     # GANG-59
-    def hear_timeouts(self, gang: ViewGang, timeouts: int, timeout: GangTimeout | None) -> None:
+    def note_timeouts(self, gang: ViewGang, timeouts: int, timeout: GangTimeout | None) -> None:
         """Record which timeouts have marked a gang."""
         gang.timeouts, gang.timeout = timeouts, timeout
         _keep(self.timed_out, gang, there=timeout is not None)
 
-    def hear_cycle(self, gang: ViewGang, *, valid: bool) -> None:
+    def note_cycle(self, gang: ViewGang, *, valid: bool) -> None:
         """Record whether the owner of a gang reports its cycle as valid."""
         if valid == (gang.name not in self._reported_invalid):
             return

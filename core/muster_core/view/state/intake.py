@@ -420,8 +420,8 @@ class Intake:
             return
         gang.key, gang.state = report.key, report.state
         gang.since_us = report.since_us
-        gang_index.hear_timeouts(gang, report.timeouts, report.timeout)
-        gang_index.hear_cycle(gang, valid=report.cycle_valid)
+        gang_index.note_timeouts(gang, report.timeouts, report.timeout)
+        gang_index.note_cycle(gang, valid=report.cycle_valid)
         if gang.definition != report.definition or gang.creation != report.creation:
             for app in gang_index.redefine(gang, report.definition, report.creation):
                 self._state.list_app(app)
