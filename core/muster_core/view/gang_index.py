@@ -168,7 +168,7 @@ class GangIndex:
         self.timed_out: dict[str, ViewGang] = {}
         #: All and only the gangs whose cycle is invalid.
         self.invalid: dict[str, ViewGang] = {}
-        #: The gangs whose owners have been told that their cycle is invalid.
+        #: The gangs to whose owners an invalid cycle was reported.
         self._reported_invalid: set[str] = set()
         #: The gangs of Strict groups whose members may be tried.
         self.strict: dict[str, ViewGang] = {}
@@ -205,7 +205,7 @@ class GangIndex:
         self._reported_invalid.discard(gang.name)
 
     def _keep_definition(self, name: str, _member: MemberKey) -> Defined:
-        """Return what defines a gang; no registry knows its members."""
+        """Return the definition of a gang; no registry knows its members."""
         return self.gangs[name].definition, self.gangs[name].creation
 
     # GANG-16, GANG-60, ONCE-4
@@ -275,7 +275,7 @@ class GangIndex:
         return groups
 
     def refresh(self) -> dict[int, ViewApp]:
-        """Offer the members of changed groups as these groups now say.
+        """Offer the members of changed groups as these groups now allow.
 
         Returns:
             The applications whose offered asks have changed, by key.
@@ -290,7 +290,7 @@ class GangIndex:
         return apps
 
     def offer(self, group: ViewGroup, apps: dict[int, ViewApp]) -> None:
-        """Offer the members of a group as it now says; add their applications to ``apps``."""
+        """Offer the members of a group as it now allows; add their applications to ``apps``."""
         strict = group.strict
         for gang in group.gangs:
             offer = group.offer_of(gang)
@@ -394,7 +394,7 @@ class GangIndex:
     # GANG-41
     @property
     def is_unused(self) -> bool:
-        """Whether there is no gang, and no owner of one has to hear of a wait or a cycle."""
+        """Whether there is no gang, and no owner of one has to get a wait or a cycle."""
         return not (self.gangs or self._timed or self._reported_invalid)
 
     def set_waits(self, now_us: int) -> set[str]:

@@ -94,7 +94,7 @@ class TurnOrder:
 
     # BACKFILL-4
     def blocker_of(self, leaf: LeafView) -> tuple[str, Turn] | None:
-        """Return the queue that keeps strict order above a leaf, and what may block it, or None."""
+        """Return the queue that keeps strict order above a leaf, and its possible blocker, or None."""
         scope = self._state.scopes.strict(leaf)
         if scope is None:
             first = self.first_to_block(leaf) if leaf.config.settings.blocking else None

@@ -29,7 +29,7 @@ _MOST_REMEMBERED: Final = 256
 """For how many parties, and for how many kinds of members, the room is remembered."""
 
 _MOST_HOLDINGS: Final = 16
-"""How many times the room on a node is remembered, for others who hold as much or more there."""
+"""How many results are remembered of a node, for holders of as much or more there."""
 
 _AT: Final = attrgetter("at")
 
@@ -206,7 +206,7 @@ class _NodeStages:
 
 
 def _how_often(free: Mapping[str, int], amounts: Amounts) -> int:
-    """Return how often amounts fit in what is free; never if there are none."""
+    """Return how often amounts fit in the free ones; never if there are none."""
     return max(0, min((free.get(name, 0) // amount for name, amount in amounts), default=0))
 
 
@@ -273,7 +273,7 @@ class PartyCapacity:
         self._found = asked, at, places
 
     def remembered(self, asked: object) -> tuple[tuple[Instant, tuple[Place, ...]] | None] | None:
-        """Return what is remembered, in a tuple; None if it is nothing."""
+        """Return the remembered result in a tuple; None if there is none."""
         if self._found is None or self._found[0] != asked:
             return None
         _, at, places = self._found
@@ -300,7 +300,7 @@ class Timeline:
 
     @property
     def is_of_one_kind(self) -> bool:
-        """Whether the members are of one kind, so that it does not matter who is first."""
+        """Whether the members are of one kind, so that their order does not matter."""
         return len(self._needs) == 1
 
     def __iter__(self) -> Iterator[tuple[Instant, Mapping[str, _Counts]]]:

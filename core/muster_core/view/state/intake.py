@@ -250,7 +250,7 @@ class Intake:
 
     @staticmethod
     def _forget_ended(app: ViewApp) -> None:
-        """Forget what was known of asks that are gone or hold nodes."""
+        """Forget the history of asks that are gone or hold nodes."""
         for name in [name for name in app.since_us if not app.knows(name)]:
             del app.since_us[name]
         for name in [name for name in app.failed_on if not app.has_no_node(name)]:
