@@ -204,7 +204,7 @@ class Answer:
         trials: How many trials the search for remedies made.
         exhausted: Whether the search stopped early because the state is large.
         ends_at_us: When it is expected to end, in microseconds since the start; None if it is not
-            bound, or if nobody knows.
+            bound, or if its end is unknown.
         gone_at_us: When it is gone, in microseconds since the start: if it is not bound by then, or
             because its run limit is reached; None if neither is so.
         held_back_later: Why it is held back when it would fit alone, if it is pending for another

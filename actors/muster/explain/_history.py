@@ -1,7 +1,7 @@
 """The history of one ask, from the events and decisions up to an instant.
 
-The names in the feed tell what was meant by a name that is unknown; the event that ended the ask is
-told in words.
+The names in the feed show the likely meaning of an unknown name; the event that ended the ask is
+described as text.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class FeedNames:
                 pass
 
     def guess(self, ask: str) -> str:
-        """Return which application, or which of its asks, may have been meant."""
+        """Return the application, or its ask, that may have been meant."""
         if self._app not in self._apps:
             return did_you_mean(self._app, self._apps)
         return did_you_mean(ask, self._asks)
@@ -150,13 +150,13 @@ _TIMES: Final[Mapping[Reason | None, str]] = {
     Reason.RECLAIMED: "as it was reclaimed and does not come back",
     Reason.NODE_LOST: "with its node, and does not come back",
 }
-"""What ended an ask without an event, in words."""
+"""The ends of asks without an event, as text."""
 
 
 def how_it_ended(
     item: FeedItem | None, reason: Reason | None, given_up: BindFailed | None = None
 ) -> str:
-    """Return what ended an ask, in words.
+    """Return the cause of the end of an ask, as text.
 
     Args:
         item: The event that ended it, or None if no event did.
@@ -341,7 +341,7 @@ class AskHistory:
         self._before: Hold | None = None
 
     def begin(self, *, complete: bool) -> None:
-        """Begin with what is kept of the time before a checkpoint.
+        """Begin with the kept records from before a checkpoint.
 
         Args:
             complete: Whether everything is kept.

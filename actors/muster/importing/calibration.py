@@ -1,4 +1,4 @@
-"""How far a replay of an imported feed is from what really happened: it compares the starts of jobs.
+"""How far a replay of an imported feed is from the real run: it compares the starts of jobs.
 
 A :class:`Calibration` watches the replay of a feed that was just made, with the :class:`Starts` that
 the import has kept. It holds some hundred bytes for each job that waits, and some fifty for each
@@ -24,7 +24,7 @@ from muster_core.reasons import Explanation
 from muster_core.resources import Resources
 
 MOST_APART: Final = 10
-"""How many of the jobs with the greatest differences are told."""
+"""The most jobs with the greatest differences that are listed."""
 
 SPANS_S: Final[Mapping[str, int]] = {"1 min": 60, "10 min": 600, "1 h": 3600}
 """Within which times of the real start a job may start, in seconds."""
@@ -35,7 +35,7 @@ _FIRST_LOOK_US: Final = MICROSECONDS
 
 @final
 class Verdict(StrEnum):
-    """How near a replay is to what really happened."""
+    """How near a replay is to the real run."""
 
     NEAR = "near"
     ROUGH = "rough"
@@ -48,12 +48,12 @@ class Agreement:
     """How the starts of some jobs agree.
 
     Attributes:
-        name: What the jobs share: a partition or a queue; empty for all.
+        name: The partition or queue that the jobs share; empty for all.
         jobs: How many started both really and in the replay.
         apart: How far the two starts are apart, whichever is first.
         real: How long the jobs really waited.
         replayed: How long they waited in the replay.
-        within: The share of jobs whose two starts are at most so far apart, by :data:`SPANS_S`.
+        within: The share of jobs whose two starts are at most a span apart, by :data:`SPANS_S`.
     """
 
     name: str
@@ -76,8 +76,8 @@ class StartGap:
         partition: Its partition.
         real_us: When it really started, in microseconds since the start of the feed.
         replayed_us: When it started in the replay.
-        asked_us: When the replay was asked what holds it; None if it started earlier than in fact.
-        held: What held it then: a code, a colon and a sentence.
+        asked_us: When the replay explained the delay; None if it started earlier than in fact.
+        held: The reason for the delay then: a code, a colon and a sentence.
     """
 
     app: str
@@ -184,7 +184,7 @@ class _OpenJob:
         real_us: When it really started, or None.
         events: How many more events add asks of it.
         unbound: How many of its asks are not bound.
-        held: What its asks hold, with how long they run (None: to the end), in microseconds.
+        held: The amounts of its asks, with how long they run (None: to the end), in microseconds.
         hold: When and why it was held, if it was asked.
     """
 
@@ -326,7 +326,7 @@ class Calibration:
         return max(least_us, _FIRST_LOOK_US)
 
     async def look(self, scheduler: ExplainingScheduler, at_us: int, /) -> None:
-        """Ask what holds the jobs that are so late."""
+        """Ask for the reasons of jobs that are late."""
         while (due_us := self.due_us()) is not None and due_us <= at_us:
             job = self._waiting[heapq.heappop(self._due)[1]]
             explanation = await scheduler.why_pending(*job.key)
@@ -336,7 +336,7 @@ class Calibration:
                 job.hold = (at_us, reason_text)
 
     async def look_at_end(self, scheduler: ExplainingScheduler, at_us: int, /) -> None:
-        """Do nothing: who has not started is counted."""
+        """Do nothing: jobs that have not started are counted."""
 
     def result(self) -> CalibrationResult:
         """Return the result, after the replay."""
@@ -397,11 +397,11 @@ class _Group:
 
 @final
 class _Span:
-    """When jobs ran, and what they held.
+    """The times of jobs, and the amounts that they held.
 
     Attributes:
         first_us: When the first of them came, in microseconds; None if there is none.
-        last_us: When the last of them ended, or started if nobody knows when it ends.
+        last_us: When the last of them ended, or started if its end is unknown.
     """
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ def submit_item_directly(scheduler: PlainScheduler, item: FeedItem) -> None:
 def begun_at(
     items: Iterator[FeedItem], start_us: int, facts: Facts | None = None
 ) -> tuple[Facts, Iterator[FeedItem]]:
-    """Let in what comes before an instant.
+    """Let in the events before an instant.
 
     Args:
         items: The feed.
@@ -103,7 +103,7 @@ def configured(
 class Watcher(Journal, Protocol):
     """A journal that also gets the items of a replay, and can look at the scheduler.
 
-    It does not change what is decided.
+    It does not change decisions.
     """
 
     def begin(self, beginning: Beginning, /) -> None:

@@ -2,7 +2,7 @@
 
 The warnings of a configuration are announced without a place when it is loaded; here they have their
 file, line and path. The others are about names of resource types, some that look like a slip and those
-in a configuration that no node and no ask has, and about what asks and gangs want and no node of the
+in a configuration that no node and no ask has, and about requests of asks and gangs that no node of the
 feed has. The nodes may come after the asks, so the latter is known only at the end of the feed.
 """
 
@@ -72,7 +72,7 @@ _MOST_NAMED: Final = 5
 
 @final
 class UnmetRequests:
-    """Remembers what nodes have, and who first wanted what of them."""
+    """Collects the types, models and attributes of nodes, and the first event that asks for each."""
 
     def __init__(self) -> None:
         self._began_with_nodes = False
@@ -183,7 +183,7 @@ class UnmetRequests:
             yield FeedWarning(None, index, line, f"topology.{rule}", message + right)
 
     def _right(self, attribute: str) -> str:
-        """Return what would be right in place of an attribute that no node has."""
+        """Return the likely attribute in place of one that no node has."""
         if not self._attributes:
             return f": nodes say what they have in attributes, such as {{{attribute}: a}}"
         return f": nodes have {', '.join(map(shown, islice(self._attributes, _MOST_NAMED)))}"
@@ -196,7 +196,7 @@ def _in_another_case(model: str, asked: tuple[str, ...], known: Iterable[str]) -
 
 
 _NO_SLIPS: Final = frozenset({"vcore", "memory"})
-"""Types that a feed without any of them may limit: whoever writes them does not mean others."""
+"""Types that a feed without any of them may limit: they are no slips for other types."""
 
 
 @final
@@ -252,7 +252,7 @@ class FeedWarnings:
 
     # CONFIG-85
     def end(self) -> None:
-        """Pass on what is known only at the end of the feed, such as types that nothing has."""
+        """Pass on the warnings that are known only at the end of the feed, such as unused types."""
         for warning in self._of_nodes.warnings():
             self._warn(warning)
         if not self._real:

@@ -1,4 +1,4 @@
-"""The search for what would help an ask, from a state and without a feed.
+"""The search for remedies for an ask, from a state and without a feed.
 
 It tries the remedies of all kinds, an estimate with which the ask delays no reservation, and at last
 remedies of several parts, for asks that have more than one obstacle.
@@ -227,7 +227,7 @@ class _RoomOnNewNodes:
 
     Attributes:
         case: The ask.
-        new: What they have.
+        new: Their kind.
     """
 
     case: Case
@@ -264,7 +264,7 @@ class _Combined:
     Attributes:
         case: The ask.
         part: The other part.
-        bounds: What may be raised in its queues: ``maxapplications``, ``max``, and the limits of its
+        bounds: The bounds to raise in its queues: ``maxapplications``, ``max``, and the limits of its
             user and its group.
         room: The room on nodes.
     """
@@ -396,7 +396,7 @@ def _changes(case: Case, first: Iterable[Remedy] = ()) -> Iterator[Remedy]:
 
     Args:
         case: The ask.
-        first: What is tried before.
+        first: The remedies to try before.
     """
     found = False
     for remedy in chain(

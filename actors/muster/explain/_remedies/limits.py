@@ -192,11 +192,11 @@ def _applications(case: Case, queue: ViewQueue) -> NumberRange:
 
 
 APPLICATIONS: Final = ""
-"""Stands for ``maxapplications`` among the types of a limit."""
+"""The name of ``maxapplications`` among the types of a limit."""
 
 
 def user_limit_remedies(case: Case) -> Iterator[Remedy]:
-    """Try higher limits for the user and the group of the ask, and for nobody else."""
+    """Try higher limits for the user and the group of the ask, and for no others."""
     for wanted in (case.event.wanted, case.combined):
         raise_ = RaisedLimits.for_room(case, wanted)
         if not raise_.limits:
@@ -293,7 +293,7 @@ def raised(
 
     Args:
         entries: The limits of the queue.
-        key: Whose limit changes.
+        key: The key of the limit that changes.
         name: The type, or :data:`APPLICATIONS`.
         value: The new amount.
     """
@@ -322,7 +322,7 @@ def _changed(entry: LimitEntry, name: str, value: int) -> LimitEntry:
 
 
 def _without(entry: LimitEntry, who: str, *, of_group: bool) -> LimitEntry | None:
-    """Return an entry without one of its names; None if it then names nobody."""
+    """Return an entry without one of its names; None if no name is left."""
     users = entry.users if of_group else tuple(one for one in entry.users if one != who)
     groups = tuple(one for one in entry.groups if one != who) if of_group else entry.groups
     return attrs.evolve(entry, users=users, groups=groups) if users or groups else None

@@ -48,7 +48,7 @@ class RemovedAsks:
     """Asks that go together.
 
     Attributes:
-        name: What they are called: an ask, or gangs.
+        name: Their name: an ask, or gangs.
         asks: The asks.
         events: The events that take them away.
         is_one: Whether the name is that of one ask or gang.

@@ -39,7 +39,7 @@ def names_of(text: str) -> list[str]:
 
 
 def _items(text: str) -> Iterator[str]:
-    """Yield what stands between the commas that are not in brackets."""
+    """Yield the parts between the commas that are not in brackets."""
     depth, begin = 0, 0
     for place, character in enumerate(text):
         depth += (character == "[") - (character == "]")
@@ -109,11 +109,11 @@ def read_conf(file: str) -> list[SlurmNode]:
 
 @final
 class Conf:
-    """What was read: nodes, sets of nodes, partitions, and how jobs are scheduled.
+    """The content of a slurm.conf: nodes, sets of nodes, partitions, and how jobs are scheduled.
 
     Attributes:
         partitions: By their names the options of partitions, in lower case, with file and line.
-        options: By its name, in lower case, each option that stands alone in a line, with file
+        options: By its name, in lower case, each option with a line of its own, with file
             and line.
     """
 
@@ -276,7 +276,7 @@ def _cpus(words: Mapping[str, str]) -> int:
 
 
 RIGHT: Final = "`(scontrol show config; scontrol show partition) > conf.txt`"
-"""A command that prints what is needed."""
+"""A command that prints the needed text."""
 
 _SHOWN_PARTITION: Final = re.compile(r"^PartitionName=\S+\s+AllowGroups=", re.MULTILINE)
 _SHOWN_CONFIG: Final = re.compile(r"^Configuration data as of ", re.MULTILINE)
@@ -289,21 +289,21 @@ _NONE: Final = ("", "none")
 _UNSET: Final = (*_NONE, "(null)")
 
 LocatedValue = tuple[str, str]
-"""A value, and where it stands, such as ``slurm.conf:12``."""
+"""A value and its place, such as ``slurm.conf:12``."""
 
 
 @final
 @attrs.frozen
 class Partition:
-    """What a partition says of its jobs.
+    """The settings of a partition for its jobs.
 
     Attributes:
-        default_s: The time limit of jobs that do not say one, in seconds; None if that is
+        default_s: The time limit of jobs that have none, in seconds; None if that is
             ``most_s``.
-        most_s: The longest time limit that jobs may say, in seconds; None if there is none.
+        most_s: The longest time limit of jobs, in seconds; None if there is none.
         spreads: Whether its jobs get the least loaded nodes: ``LLN``.
         tier: ``PriorityTier``: jobs of a higher one go first.
-        place: Where it stands, such as ``slurm.conf:12``.
+        place: Its place, such as ``slurm.conf:12``.
         billing: ``TRESBillingWeights``; empty if it has none.
     """
 
@@ -321,8 +321,8 @@ class SchedulerOptions:
     """How jobs are scheduled.
 
     Attributes:
-        partitions: What partitions say, by their names.
-        scheduler: ``SchedulerType``; None if nothing says it.
+        partitions: The partitions, by their names.
+        scheduler: ``SchedulerType``; None if that is unknown.
         options: All options that have a value, by their names in lower case.
     """
 
@@ -338,7 +338,7 @@ class SchedulerOptions:
 
 
 def read_setup(file: str) -> SchedulerOptions:
-    """Read a ``slurm.conf``, or what ``scontrol show config`` and ``show partition`` print.
+    """Read a ``slurm.conf``, or the output of ``scontrol show config`` and ``show partition``.
 
     Raises:
         FeedError: If it cannot be read or is none of these, or a time limit is wrong.

@@ -291,7 +291,7 @@ class _Runner:
                 await self._run()
 
     def _begin_life(self) -> None:
-        """Forget what the life before was about; its decisions are the beginning of the story."""
+        """Clear the state of the previous life; its decisions are the beginning of the story."""
         self._life += 1
         self._quiet, self._early = trio.Event(), trio.Event()
         self._scope = trio.CancelScope()
@@ -446,7 +446,7 @@ class _Runner:
         self._story.enter(at_us, event)
 
     def close(self, at_us: int, /) -> None:
-        """Record the end of a batch, which is on disk before anybody hears of it."""
+        """Record the end of a batch, which is on disk before it is announced."""
         self._batches += 1
         if self.stored is not None and (kept := self.stored.kept()) < self._batches:
             self.faults.append(f"batch {self._batches} was announced, and {kept} were on disk")

@@ -458,7 +458,7 @@ class Explainer:
         return why_rolled_back(self._state, gang, group, failure, reserved)
 
     def _lacks(self, app: ViewApp, ask: Ask) -> tuple[int, Mapping[str, int]] | None:
-        """Return how many members the Strict group of an ask lacks, and what they need together.
+        """Return how many members the Strict group of an ask lacks, and the sum of their resources.
 
         Returns:
             None if it is in no such group, or if the group lacks one alone.
