@@ -154,7 +154,7 @@ def export(
             Lines if the target has no name.
 
     Raises:
-        FeedError: If the directory cannot be read, what it holds cannot be said in a feed, or the
+        FeedError: If the directory cannot be read, a feed cannot have its content, or the
             target cannot be written. An existing file is then unchanged.
     """
     encoder = Encoder(encoding or target_encoding_of(target))

@@ -167,7 +167,7 @@ def add_ask(values: Values, origin: EventOrigin) -> AddAsk:
             raise FieldError("nothing: an ask has at least one type above 0", "resources")
         kept.setdefault("resources", Resources())
     marks, gang = values.get("annotations"), values.get("gang")
-    if isinstance(marks, ParsedAnnotations) and marks.sayings:
+    if isinstance(marks, ParsedAnnotations) and marks.of_gang:
         member = membership(gang_settings({"annotations": marks}), cast("str | None", gang))
         kept |= {"gang": member.gang, "says": member.says, "timed_out": member.timed_out}
     return AddAsk(**kept)

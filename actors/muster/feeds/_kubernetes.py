@@ -271,7 +271,7 @@ def membership_of(values: Values) -> Membership:
         FieldError: If they contradict each other, or one of them is invalid.
     """
     labels, annotations = marks_of(values, "labels"), marks_of(values, "annotations")
-    if not (labels.sayings or annotations.sayings):
+    if not (labels.of_gang or annotations.of_gang):
         return _NO_GANG
     settings = gang_settings({LABELS: labels, ANNOTATIONS: annotations}, namespace_of(values))
     return membership(settings)

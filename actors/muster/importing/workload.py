@@ -460,7 +460,7 @@ class Workload:
         )
 
     def is_known(self, app: str) -> bool:
-        """Return whether an earlier job has this application; of a million others one may be said to."""
+        """Return whether an earlier job has this application; about one in a million is a false hit."""
         return hash(app) in self._names
 
     def submit(self, job: Job) -> None:

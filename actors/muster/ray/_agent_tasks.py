@@ -32,7 +32,7 @@ _NAMED_S: Final = 10.0
 """How long the name of an actor that was killed may be taken, in seconds."""
 
 _HEARD_S: Final = 5.0
-"""How long a detached run may take to hear that it is to end, in seconds."""
+"""How long a detached run may take to get the request to end, in seconds."""
 
 
 class RayTask:

@@ -47,7 +47,7 @@ _AWAY_S: Final = 5.0
 """How long a run waits for the agent to be connected again, in seconds."""
 
 _EVERY_S: Final = 0.5
-"""How often the agent looks at the nodes, in seconds."""
+"""The period for listing nodes, in seconds."""
 
 _LAST_WORDS_S: Final = 1.0
 """How long the last lines of the agent's error output may take, in seconds."""

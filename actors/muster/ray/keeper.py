@@ -48,7 +48,7 @@ def started_at(pid: int) -> int | None:
 
     Returns:
         The instant; -1 if there is no such process, or it has ended and was not reaped yet; None
-        where nobody can tell.
+        where the system does not show it.
     """
     if not os.path.exists(f"{_PROC}/self/stat"):
         return None
@@ -105,7 +105,7 @@ class _Keeper:
         while not line.endswith(b"\n"):
             part = os.read(self._leash, _CHUNK)
             if not part:
-                return  # the worker has gone before it said what to do
+                return  # the worker has gone before it sent the job
             line += part
         self._job = json.loads(line)
         self._wakes = _signals()
@@ -166,7 +166,7 @@ class _Keeper:
                     self._end(self._job["grace_s"])  # what it left in the background
 
     def _listen(self) -> None:
-        """Hear what the worker says, or that it has gone."""
+        """Handle a message of the worker, or its end."""
         if os.read(self._leash, _CHUNK):
             self._end(self._job["grace_s"])
             return
@@ -177,7 +177,7 @@ class _Keeper:
     def _look_for_daemon(self) -> None:
         """Give no more grace when Ray's daemon has gone, after the worker.
 
-        Its node is lost then: the same work may soon begin on another node, and nobody would wait
+        Its node is lost then: the same work may soon begin on another node, which would not wait
         for the end of this one.
         """
         if started_at(self._job["parent"]) != self._job["parent_at"]:
@@ -268,7 +268,7 @@ def _become(job: dict[str, Any], files: tuple[int, int, int], go: int, wrong: in
         os.setsid()
         signal.set_wakeup_fd(-1)
         if os.read(go, 1) != b"g":
-            os._exit(127)  # the keeper is gone: perhaps nobody knows of this process
+            os._exit(127)  # the keeper is gone: perhaps no process knows this one
         for given_back in (*_BACKGROUND, *_GIVEN_BACK):
             signal.signal(given_back, signal.SIG_DFL)
         for number, opened in enumerate(files):

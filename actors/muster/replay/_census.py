@@ -269,7 +269,7 @@ class Census:
     def __init__(self, listener: Listener) -> None:
         self.unbound: dict[Key, LiveAsk] = {}
         self.holding: dict[Key, LiveAsk] = {}
-        #: The nodes as the last events about them said they are.
+        #: The nodes by the last events about them.
         self._nodes: dict[str, AddNode] = {}
         self._listener = listener
         #: The events whose batch has not been announced yet, each with its instant and index.

@@ -63,7 +63,7 @@ _EFFECTS: Final = {
     TopologyRule.PREFER: "the gang prefers nothing",
     TopologyRule.SPREAD: "no member gets a node",
 }
-"""What becomes of a gang if no node has the attribute of its topology."""
+"""The fate of a gang if no node has the attribute of its topology."""
 
 
 _MOST_NAMED: Final = 5

@@ -327,7 +327,7 @@ def remove(connection: sqlite3.Connection, batches: Collection[int], most: int) 
 
 
 NONE_DENIED: Final = pack([])
-"""What is kept of a request of which every event was let in."""
+"""The result of a request of which every event was let in."""
 
 _REQUEST_COLUMNS: Final = "user, key, digest, batch, first, count, at_us, denied"
 

@@ -457,7 +457,7 @@ class StateWriter:
         """Remove batches that are older than an instant, some in one transaction.
 
         Only batches up to the newest complete checkpoint before that instant go, and only if its
-        digest holds. So what is left begins with that checkpoint. Those before it go as well.
+        digest holds. So the rest begins with that checkpoint. Those before it go as well.
 
         Args:
             before_us: The instant, in microseconds since the origin.

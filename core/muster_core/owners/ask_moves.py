@@ -199,11 +199,11 @@ class AskMoves:
         actions: The actions since the last report, before those asks.
     """
 
-    __slots__ = ("_needs", "_places", "_sayings", "actions", "came")
+    __slots__ = ("_messages", "_needs", "_places", "actions", "came")
 
-    def __init__(self, places: AskPlaces, sayings: AskMessages) -> None:
+    def __init__(self, places: AskPlaces, messages: AskMessages) -> None:
         self._places = places
-        self._sayings = sayings
+        self._messages = messages
         self.came: list[Ask] = []
         self.actions: list[AppAction] = []
         #: How many asks with devices came since the last report, by what they need; None if none.
@@ -268,7 +268,7 @@ class AskMoves:
             ask = self._places.pending[name]
             self.act(self._leave_pending(ask))
         node = None if held is None else held.node
-        self.act(self._sayings.released(ask, node, reason, order, message))
+        self.act(self._messages.released(ask, node, reason, order, message))
         self._moved(order, ask, None, lost=lost)
 
     # GANG-44, ORDER-20, FEED-32
@@ -298,7 +298,7 @@ class AskMoves:
     ) -> None:
         """Take an ask from its node, and record the decision."""
         self.act(self._leave_node(allocation))
-        released = self._sayings.released(allocation.ask, allocation.node, reason, order, message)
+        released = self._messages.released(allocation.ask, allocation.node, reason, order, message)
         self.act(released)
 
     # PRIORITY-18

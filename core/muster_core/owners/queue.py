@@ -107,8 +107,8 @@ class CommitQueue:
 
     Attributes:
         children: The values.
-        anew: Whether its priority counts as never computed, as aging has ended below: it has heard
-            of priorities that had grown, at instants that are forgotten.
+        anew: Whether its priority counts as never computed, as aging has ended below: it has
+            got priorities that had grown, at instants that are forgotten.
     """
 
     children: Mapping[int, Values | None]

@@ -115,7 +115,7 @@ def _duration_text(span_us: int) -> str:
     return " ".join(parts)
 
 
-_TOLD: Final = 2
+_MOST_REPORTED: Final = 2
 """How many combined remedies are reported."""
 
 
@@ -129,7 +129,7 @@ def combined_remedies(case: Case) -> Iterator[Remedy]:
         if remedy is not None:
             yield remedy
             found.append(part)
-            if len(found) == _TOLD:
+            if len(found) == _MOST_REPORTED:
                 return
 
 

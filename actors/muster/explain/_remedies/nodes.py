@@ -36,7 +36,7 @@ from muster_core.view.reasons.shortfalls import listed
 _TRIED: Final = 16
 """How many nodes are tried with one kind of change."""
 
-_TOLD: Final = 3
+_MOST_REPORTED: Final = 3
 """How many nodes are reported for one kind of change."""
 
 
@@ -75,7 +75,7 @@ def _first(
         if remedy is not None:
             yield remedy
             found += 1
-            if found == _TOLD:
+            if found == _MOST_REPORTED:
                 return
 
 

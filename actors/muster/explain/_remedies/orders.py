@@ -144,7 +144,7 @@ _RELEASED: Final = 40
 _TYPES: Final = 4
 """Up to how many types all combinations are tried for ``guaranteed``."""
 
-_TOLD: Final = 3
+_MOST_REPORTED: Final = 3
 """How many releases are reported."""
 
 
@@ -328,7 +328,7 @@ def _minimum_run_times(case: Case) -> Iterator[Remedy]:
     """Try to take the protection from the bound asks of one leaf."""
     view = case.machine.view
     protected = view.protected_leaves(case.at_us)
-    for path in protected[:_TOLD]:
+    for path in protected[:_MOST_REPORTED]:
         change = {path: QueueChange(properties={"preemption.min.runtime": "0s"})}
         text = f"preemption.min.runtime: 0s for {path}"
         remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.machine, change)])
@@ -413,7 +413,7 @@ def _release(case: Case) -> Iterator[Remedy]:
         if remedy is not None:
             yield remedy
             found += 1
-            if found == _TOLD:
+            if found == _MOST_REPORTED:
                 return
 
 

@@ -135,7 +135,7 @@ class Jobs:
         priority: Gives their priorities.
         paths: Of each account with others above it: the names of all of them.
         limits: Says how long they were expected to run.
-        scopes: Knows which partitions have one scope, and hears of the queues of jobs.
+        scopes: Knows which partitions have one scope, and gets the queues of jobs.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ _SELECT: Final = "selecttypeparameters"
 _TESTED: Final = "bf_max_job_test"
 _EACH: Final = ("bf_job_part_count_reserve", "bf_max_job_part")
 _DEFAULT_TESTED: Final = 500
-"""How many jobs Slurm's backfill tests if nothing else is said."""
+"""The default for how many jobs Slurm's backfill tests."""
 
 _LONGEST: Final = 40
 """The longest name of a scope, in characters, that names all its partitions."""
@@ -325,7 +325,7 @@ def take_nodes(setup: SchedulerOptions, workload: Workload) -> None:
 
     Args:
         setup: How Slurm schedules.
-        workload: Gets the order of nodes with a comment; its account what cannot be said.
+        workload: Gets the order of nodes with a comment; its account, the options that a feed cannot have.
     """
     value, place = setup.options.get(_SELECT, ("", ""))
     spreading = {name: one for name, one in setup.partitions.items() if one.spreads}

@@ -1,4 +1,4 @@
-"""Reservations, as rounds use them: what is active, what that allows, and who looks for more.
+"""Reservations, as rounds use them: the active ones, their effect, and the search for more.
 
 - The finder looks for reservations in a round, for asks that got no node (BACKFILL-15 to
   BACKFILL-22).

@@ -48,8 +48,8 @@ class Intake:
         self._state = state
         #: The paths of the queues that were removed in this batch.
         self.left: set[str] = set()
-        #: The applications that have reported without their queues, with their leaves; these hear
-        #: of it with the next commit, or when they report themselves.
+        #: The applications that have reported without their queues, with their leaves: these get
+        #: them with the next commit, or when they report themselves.
         self.reported: dict[int, int] = {}
         #: The ask whose allocation was freed last.
         self._freed: Ask | None = None
@@ -264,7 +264,7 @@ class Intake:
             case StateEntered(state):
                 self._state.enter(app, leaf, state, now_us)
             case AsksPending() | DecisionMade() | MemberMoved():
-                pass  # handled by _apply_app, or only the gang hears of it
+                pass  # handled by _apply_app, or only for the gang
             case AskWithdrawn(ask):
                 self._state.shapes.release(self._state.remove_pending(app, ask))
             case AllocationAdded(allocation):
