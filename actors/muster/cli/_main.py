@@ -143,8 +143,8 @@ fish it is zsh_source and fish_source.
 """
 
 
-def _say_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
+def _say_version(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+    if is_given:
         click.echo(f"muster {__version__} ({'compiled' if is_compiled() else 'pure Python'})")
         ctx.exit()
 

@@ -295,7 +295,7 @@ def _counts(item: Item) -> str:
 
 def _counts_of_members(item: Item) -> str:
     found = map_of(item.get("members")) or {}
-    return ", ".join(f"{_length(who):,} {place}" for place, who in found.items() if who)
+    return ", ".join(f"{_length(asks):,} {place}" for place, asks in found.items() if asks)
 
 
 def _length(found: object) -> int:

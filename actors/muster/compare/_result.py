@@ -390,7 +390,7 @@ def as_map(
         for feed, found in left_out.items()
         for event in found
     ]
-    about = {
+    whole = {
         "same": all(one.same for one in compared),
         "sides": dict(zip(ascii_lowercase, sides, strict=False)),
         "origin": origin,
@@ -398,10 +398,10 @@ def as_map(
         "left_out": events,
     }
     if len(compared) == 1:
-        return {**about, **_pair_map(compared[0])}
+        return {**whole, **_pair_map(compared[0])}
     pairs = zip(ascii_lowercase[1:], compared, strict=False)
     return {
-        **about,
+        **whole,
         "comparisons": [
             {"side": letter, "same": one.same, **_pair_map(one)} for letter, one in pairs
         ],

@@ -469,8 +469,8 @@ class AskHistory:
             since_us: When the ask became pending, in microseconds, or None if it is not.
             passed: The reservations that it did not delay when it got the node that it holds.
         """
-        came = self._came
-        index, line = (None, None) if came is None else (came.index, came.line)
+        arrival = self._came
+        index, line = (None, None) if arrival is None else (arrival.index, arrival.line)
         if seen is not None:
             held = seen.place in _HOLDING or since_us is None
             since_us = self._moved_us if held else since_us

@@ -157,8 +157,8 @@ def where_it_is(ask: str, fate: str, node: str | None, queue: str, since: str | 
         since: Since when, as text; None if that is not kept.
     """
     on = "" if node is None else f" on {node}"
-    then = "since before what is kept" if since is None else f"since {since}"
-    return f"{ask} is {fate}{on} in {queue} {then}"
+    since_text = "since before what is kept" if since is None else f"since {since}"
+    return f"{ask} is {fate}{on} in {queue} {since_text}"
 
 
 # OUTLOOK-8

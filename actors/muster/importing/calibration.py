@@ -159,8 +159,10 @@ class CalibrationResult:
             Verdict.FAR: "Do not judge other configurations by it before the jobs above are "
             "explained.",
         }[verdict]
-        near = {Verdict.NEAR: "near to", Verdict.ROUGH: "roughly", Verdict.FAR: "far from"}[verdict]
-        return f"The replay is {near} what Slurm did: {waits}, and {starts}. {ending}"
+        degree = {Verdict.NEAR: "near to", Verdict.ROUGH: "roughly", Verdict.FAR: "far from"}[
+            verdict
+        ]
+        return f"The replay is {degree} what Slurm did: {waits}, and {starts}. {ending}"
 
 
 class ExplainingScheduler(Protocol):
@@ -306,12 +308,12 @@ class Calibration:
             self._of_queues.setdefault(job.queue, _Group()),
         ):
             group.add(job.came_us, job.real_us, at_us)
-        asked = job.hold or (None, None)
-        apart = StartGap(*job.key, job.queue, partition, job.real_us, at_us, *asked)
+        hold = job.hold or (None, None)
+        gap = StartGap(*job.key, job.queue, partition, job.real_us, at_us, *hold)
         off_us = abs(at_us - job.real_us)
         if off_us:
             keep = heapq.heappush if len(self._apart) < MOST_APART else heapq.heappushpop
-            keep(self._apart, (off_us, -job.number, apart))
+            keep(self._apart, (off_us, -job.number, gap))
 
     def due_us(self) -> int | None:
         """Return when a job that waits will be among those that are furthest apart."""
@@ -361,7 +363,7 @@ class Calibration:
                 for kind, room in sorted(self._room.items())
                 if room
             },
-            most_apart=[apart for _, _, apart in sorted(self._apart, reverse=True)],
+            most_apart=[gap for _, _, gap in sorted(self._apart, reverse=True)],
         )
 
 

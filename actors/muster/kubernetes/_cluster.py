@@ -387,8 +387,11 @@ async def connect(
         ConfigError: If a kubeconfig file cannot be used.
         AccessError: If there is no credential.
     """
-    how = access or access_of(kubeconfig, context)
-    async with Api(how, connections=options.concurrency + 8) as api, trio.open_nursery() as nursery:
+    reached = access or access_of(kubeconfig, context)
+    async with (
+        Api(reached, connections=options.concurrency + 8) as api,
+        trio.open_nursery() as nursery,
+    ):
         cluster = Cluster(
             api,
             nursery,

@@ -424,10 +424,12 @@ class Intake:
         # Else it was bound meanwhile: its binder sees what has become of the pod.
 
     def _wanted(self, entry: PodEntry) -> Held:
-        wanted, request, around = entry.wanted(), entry.pod.request, self.surroundings
+        wanted, request, surroundings = entry.wanted(), entry.pod.request, self.surroundings
         if wanted is Held.PENDING and request is not None:
             return (
-                Held.NOTHING if around.missing(request) or around.lacks_group(request) else wanted
+                Held.NOTHING
+                if surroundings.missing(request) or surroundings.lacks_group(request)
+                else wanted
             )
         return wanted
 

@@ -224,8 +224,8 @@ class _AgentServer:
     async def _probe(self, node: str) -> None:
         """Check whether soft cancel can reach the work on a node."""
         with suppress(Exception):
-            asked = await asyncio.to_thread(self._engine.small, node, "ignores_interrupts")
-            if await asyncio.wait_for(_awaited(asked), _PROBE_S):
+            call = await asyncio.to_thread(self._engine.small, node, "ignores_interrupts")
+            if await asyncio.wait_for(_awaited(call), _PROBE_S):
                 text = (
                     "SIGINT is ignored on this node, as where its raylet was started in the "
                     "background of a script: a callable that is evicted does not hear of it, and "

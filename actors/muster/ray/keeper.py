@@ -250,9 +250,9 @@ def _open_files(job: dict[str, Any]) -> tuple[int, int, int]:
     return opened[0], opened[1], opened[2]
 
 
-def _open(name: str, path: str, how: int) -> int:
+def _open(name: str, path: str, flags: int) -> int:
     try:
-        return os.open(path, how, 0o666)
+        return os.open(path, flags, 0o666)
     except OSError as error:
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):

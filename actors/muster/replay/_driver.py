@@ -93,11 +93,11 @@ def configured(
     if refusal is not None:
         raise RefusedError(refusal)
     at_us, index = facts.coordinator.now_us, max(facts.coordinator.requests - 1, 0)
-    begun = (
+    initial = (
         FeedItem(index, None, at_us, Configure(configuration)),
         FeedItem(index, None, at_us, Settle()),
     )
-    return facts, chain(begun, items)
+    return facts, chain(initial, items)
 
 
 class Watcher(Journal, Protocol):

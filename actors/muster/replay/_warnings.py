@@ -162,11 +162,13 @@ class UnmetRequests:
         for (device, models), (index, line) in self._asked_models.items():
             known = self._models.get(device, {})
             for model in models:
-                meant = _in_another_case(model, models, known)
-                if meant is None or (device, model) in seen:
+                likely = _in_another_case(model, models, known)
+                if likely is None or (device, model) in seen:
                     continue
                 seen.add((device, model))
-                message = f"no node has {device} of the model {shown(model)}; did you mean {meant}?"
+                message = (
+                    f"no node has {device} of the model {shown(model)}; did you mean {likely}?"
+                )
                 yield FeedWarning(None, index, line, f"devices.{device}.models", message)
 
     # TOPOLOGY-16

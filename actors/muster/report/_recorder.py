@@ -124,8 +124,8 @@ class ReasonRecord:
                 self.at_end[code] += 1
 
     def _times(self, ask: LiveAsk) -> int:
-        asked = self._asked.get(ask.key)
-        return 0 if asked is None else sum(asked.codes.values())
+        reasons = self._asked.get(ask.key)
+        return 0 if reasons is None else sum(reasons.codes.values())
 
     async def _ask(self, scheduler: ReasonSource, ask: LiveAsk, at_us: int) -> str | None:
         explanation = await scheduler.why_pending(*ask.key)

@@ -413,8 +413,8 @@ class JobWatch:
         jobs = read_jobs(await self._commands.run(LIST))
         self.jobs, self.answered = jobs, number
         self.on_answer()
-        answered, self._next_answer = self._next_answer, trio.Event()
-        answered.set()
+        waiting, self._next_answer = self._next_answer, trio.Event()
+        waiting.set()
 
     async def run(self) -> None:
         """Ask again and again while a task is interested."""

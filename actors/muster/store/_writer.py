@@ -381,8 +381,8 @@ class StateWriter:
                     stays.add(one.batch)
                     due_us = one.at_us + apart_us
         newest = complete[-1].batch
-        gone = [one.batch for one in found if one.batch < newest and one.batch not in stays]
-        return self._drop(gone, most)
+        superfluous = [one.batch for one in found if one.batch < newest and one.batch not in stays]
+        return self._drop(superfluous, most)
 
     def remove_checkpoints(self, batches: Collection[int]) -> None:
         """Remove checkpoints that are of no use, such as damaged ones.

@@ -418,9 +418,9 @@ class Registry:
         path = [entry.config for entry in nearest.upward()]
         # QUEUE-6
         if not admits(path, event.user, event.groups, any_acl=self._any_acl):
-            who = "nobody in particular" if event.user is None else repr(event.user)
+            user_text = "nobody in particular" if event.user is None else repr(event.user)
             field = "user" if event.user is not None else "queue"
-            msg = f"{field}: {event.queue!r} does not admit {who}; no queue on its path names it"
+            msg = f"{field}: {event.queue!r} does not admit {user_text}; no queue on its path names it"
             raise RefusedError(msg)
         return PlacedQueue(nearest, missing)
 
@@ -491,6 +491,6 @@ def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[P
     user, groups = identity.user
     any_acl = has_acl(registry.configuration)
     if not admits([entry.config for entry in path], user, groups, any_acl=any_acl):
-        who = "nobody in particular" if user is None else f"user {user}"
-        message = f"{identity.path} does not admit {who} any more; what is there is served"
+        user_text = "nobody in particular" if user is None else f"user {user}"
+        message = f"{identity.path} does not admit {user_text} any more; what is there is served"
         yield PendingReason(Code.USER_NOT_ALLOWED, message, {"queue": identity.path, "user": user})

@@ -83,9 +83,9 @@ def type_name_warning(name: str, known: Iterable[str] = ()) -> str | None:
         name: The name of the type.
         known: The other types that are used, in a fixed order.
     """
-    meant = _COMMON_SLIPS.get(name.casefold())
-    if meant is not None:
-        return f"the type {shown(name)} is not {meant}, but one of its own: write {meant}"
+    likely = _COMMON_SLIPS.get(name.casefold())
+    if likely is not None:
+        return f"the type {shown(name)} is not {likely}, but one of its own: write {likely}"
     other = similar_type(name, known)
     if other is None:
         return None
@@ -395,9 +395,9 @@ def load_configuration(
     fields = top.fields(FILE_FIELDS)
     if "checksum" in fields:
         read_checksum(fields["checksum"])
-    where = fields.get("partitions", top)
+    place = fields.get("partitions", top)
     partitions = _read_partitions(fields.get("partitions"))
-    chosen = _choose(partitions, partition, where)
+    chosen = _choose(partitions, partition, place)
     problems = report.problems
     # CONFIG-33
     if problems or chosen is None:
@@ -459,16 +459,16 @@ def _read_partitions(field: Field | None) -> list[_Partition]:
 
 
 # CONFIG-9
-def _choose(partitions: list[_Partition], wanted: str | None, where: Field) -> _Partition | None:
+def _choose(partitions: list[_Partition], wanted: str | None, place: Field) -> _Partition | None:
     """Return the partition that runs; None, with a problem, if there is no such partition."""
     named = {partition.name: partition for partition in partitions}
     if not partitions:
-        if not where.report.problems:
-            where.refuse("there is no partition")
+        if not place.report.problems:
+            place.refuse("there is no partition")
     elif wanted is not None:
         if wanted not in named:
             guess = did_you_mean(wanted, named)
-            where.refuse(f"there is no partition {shown(wanted)}, only {', '.join(named)}{guess}")
+            place.refuse(f"there is no partition {shown(wanted)}, only {', '.join(named)}{guess}")
         return named.get(wanted)
     elif DEFAULT_PARTITION in named:
         return named[DEFAULT_PARTITION]
@@ -476,7 +476,7 @@ def _choose(partitions: list[_Partition], wanted: str | None, where: Field) -> _
         return partitions[0]
     else:
         names = ", ".join(named)
-        where.refuse(f"none of the partitions is called default: choose one of {names}")
+        place.refuse(f"none of the partitions is called default: choose one of {names}")
     return None
 
 

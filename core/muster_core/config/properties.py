@@ -656,8 +656,8 @@ _OF_SLURM: Final[Mapping[str, str]] = {
 # CONFIG-87
 def _guess(name: str) -> str:
     """Return which property may be meant, for the end of a warning."""
-    meant = _OF_SLURM.get(name.lower())
-    return did_you_mean(name, _alike(name)) if meant is None else f"; did you mean {meant}?"
+    likely = _OF_SLURM.get(name.lower())
+    return did_you_mean(name, _alike(name)) if likely is None else f"; did you mean {likely}?"
 
 
 # CONFIG-87

@@ -164,10 +164,10 @@ def decision_on_ask(
     devices: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Decision:
     """Create a decision about an ask, faster than ``Decision(…)`` does."""
-    about = (
+    fields = (
         kind, app, ask, node, queue, gang, reason, None, None, None, None, None, devices, None, None
     )  # fmt: skip
-    return _new(Decision, about)
+    return _new(Decision, fields)
 
 
 def decisions_on_bind(
@@ -181,8 +181,8 @@ def decisions_on_bind(
 
 def decision_on_app(app: str, queue: str, state: str) -> Decision:
     """Create a decision about the new state of an application, as fast."""
-    about = (Kind.APP_STATE, app, None, None, queue, None, None, state, *_NO_REASON[2:])
-    return _new(Decision, about)
+    fields = (Kind.APP_STATE, app, None, None, queue, None, None, state, *_NO_REASON[2:])
+    return _new(Decision, fields)
 
 
 @final

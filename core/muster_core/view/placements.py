@@ -524,8 +524,8 @@ def decisions_on_hold(
 ) -> list[Decision]:
     """Make the decisions about a member that has got a node, and waits for others or not."""
     ask, devices = held.ask, dict(held.devices) if held.devices else None
-    about = app.identity.name, ask.name, held.node, leaf.config.path, ask.gang
-    decisions = [decision_on_ask(Kind.ASSIGNED, *about, devices=devices)]
+    fields = app.identity.name, ask.name, held.node, leaf.config.path, ask.gang
+    decisions = [decision_on_ask(Kind.ASSIGNED, *fields, devices=devices)]
     if waits:
-        decisions.append(decision_on_ask(Kind.WAITING, *about))
+        decisions.append(decision_on_ask(Kind.WAITING, *fields))
     return decisions

@@ -83,8 +83,8 @@ def estimate_remedies(case: Case) -> Iterator[Remedy]:
 
 def _events(case: Case, estimate_us: int | None) -> list[EventFields]:
     anew = attrs.evolve(case.event, estimate_us=estimate_us)
-    gone: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
-    return [gone, write(anew)]
+    removal: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
+    return [removal, write(anew)]
 
 
 def _spans(case: Case) -> list[int]:

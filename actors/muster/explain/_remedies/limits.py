@@ -297,20 +297,20 @@ def raised(
         name: The type, or :data:`APPLICATIONS`.
         value: The new amount.
     """
-    who = EVERY_NAME if key.name is None else key.name
+    name_text = EVERY_NAME if key.name is None else key.name
     for at, entry in enumerate(entries):
         named = entry.groups if key.of_group else entry.users
-        if who in named or EVERY_NAME in named:
+        if name_text in named or EVERY_NAME in named:
             own = _changed(entry, name, value)
             own = attrs.evolve(
                 own,
-                users=() if key.of_group else (who,),
-                groups=(who,) if key.of_group else (),
+                users=() if key.of_group else (name_text,),
+                groups=(name_text,) if key.of_group else (),
             )
-            rest = _without(entry, who, of_group=key.of_group)
+            rest = _without(entry, name_text, of_group=key.of_group)
             kept = () if rest is None else (rest,)
             # What follows a * is refused; a * may only stand behind.
-            both = (*kept, own) if who == EVERY_NAME else (own, *kept)
+            both = (*kept, own) if name_text == EVERY_NAME else (own, *kept)
             return (*entries[:at], *both, *entries[at + 1 :])
     return entries
 

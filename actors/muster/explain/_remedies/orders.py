@@ -167,8 +167,8 @@ def _priority(case: Case) -> Iterator[Remedy]:
 
     def events(priority: int) -> list[EventFields]:
         anew = attrs.evolve(case.event, priority=priority, priority_class=None)
-        gone: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
-        return [gone, write(anew)]
+        removal: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
+        return [removal, write(anew)]
 
     def works(priority: int) -> bool:
         return case.trials.bind(events(priority))

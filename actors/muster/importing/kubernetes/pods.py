@@ -191,15 +191,15 @@ def labels_of(values: Values, notes: list[str]) -> tuple[PodLabels, tuple[Define
         gang = _task_gang(namespace, app, group)
     if tasks := first_mark(marks, _TASK_GROUPS):
         defines = (*defines, *_task_groups(tasks, namespace, app, notes))
-    about = _user(marks[1], notes)
+    user = _user(marks[1], notes)
     labels = PodLabels(
         namespace=namespace,
         app=app,
         owner_kind=owner_kind,
         path=first_mark(marks, _PATHS),
         queue=first_mark(marks, _QUEUES),
-        user=about.user or "",
-        groups=about.groups if about.user else (),
+        user=user.user or "",
+        groups=user.groups if user.user else (),
         gang=gang,
         is_placeholder=first_mark(marks, _PLACEHOLDER) == "true",
         is_of_node=owner_kind in _DAEMONS or bool(first_mark(marks, _MIRROR)),

@@ -217,18 +217,18 @@ class Conf:
 
 def _lines(file: str) -> Iterator[tuple[int, str]]:
     """Yield each line with its number: without comments, with those that continue it."""
-    begun, first = "", 0
+    unfinished, first = "", 0
     for number, line in enumerate(file_text(file).splitlines(), start=1):
-        first = first if begun else number
-        begun += _COMMENT.sub("", line).rstrip()
-        if begun.endswith("\\"):
-            begun = begun[:-1] + " "
+        first = first if unfinished else number
+        unfinished += _COMMENT.sub("", line).rstrip()
+        if unfinished.endswith("\\"):
+            unfinished = unfinished[:-1] + " "
             continue
-        if begun.strip():
-            yield first, begun.strip()
-        begun = ""
-    if begun.strip():
-        yield first, begun.strip()
+        if unfinished.strip():
+            yield first, unfinished.strip()
+        unfinished = ""
+    if unfinished.strip():
+        yield first, unfinished.strip()
 
 
 def _names(written: str, field: str, file: str, number: int) -> list[str]:
@@ -372,16 +372,16 @@ def _parse_scontrol(text: str, file: str) -> SchedulerOptions:
     """Read what scontrol prints: a partition begins with its name; its other lines are indented."""
     partitions: dict[str, Partition] = {}
     options: dict[str, LocatedValue] = {}
-    begun, first = "", 0
+    unfinished, first = "", 0
     for number, line in enumerate([*text.splitlines(), ""], start=1):
-        if begun and line[:1].isspace():
-            begun += f" {line}"
+        if unfinished and line[:1].isspace():
+            unfinished += f" {line}"
             continue
-        if begun:
-            words = {name.lower(): value for name, value in fields_of(begun).items()}
+        if unfinished:
+            words = {name.lower(): value for name, value in fields_of(unfinished).items()}
             partitions[words["partitionname"]] = _partition(words, file, first)
-        begun, first = (line, number) if line.startswith("PartitionName=") else ("", number)
-        option = None if begun else _OPTION.match(line)
+        unfinished, first = (line, number) if line.startswith("PartitionName=") else ("", number)
+        option = None if unfinished else _OPTION.match(line)
         if option is not None and option[2].strip().lower() not in ("", "(null)"):
             options[option[1].lower()] = (option[2].strip(), f"{file}:{number}")
     return SchedulerOptions(partitions, options.get("schedulertype"), options)

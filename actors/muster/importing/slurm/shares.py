@@ -254,16 +254,16 @@ def _take_half_life(
         workload.account.change(_OPTION, cause, place, f"PriorityDecayHalfLife={text}")
     half_life = format_duration(half_life_s * MICROSECONDS)
     properties = {"usage.half.life": half_life}
-    who = "queues"
+    subjects = "queues"
     if has_users:
         properties |= {"usage.users": "enabled", "application.sort.policy": "fair"}
-        who = "queues and users"
+        subjects = "queues and users"
     set_properties(workload, "root", properties)
     workload.comments.append(f"usage.half.life: {half_life}, {why}.")
     equal = ""
     if priority is not PrioritySource.NONE:
         equal = f" among those of the same priority (--priority {priority})"
-    remark = f"{who}: who had less lately, for its weight, goes first{equal} (--sshare)"
+    remark = f"{subjects}: who had less lately, for its weight, goes first{equal} (--sshare)"
     workload.remarks.append(remark)
 
 

@@ -480,8 +480,8 @@ class _Runner:
         return round(self.clock.current_time() * MICROSECONDS)
 
     def _stuck(self) -> None:
-        where = "the block has been left" if self._has_left else "the block is not left"
-        self.faults.append(f"nothing can go on, and {where}")
+        state = "the block has been left" if self._has_left else "the block is not left"
+        self.faults.append(f"nothing can go on, and {state}")
         self.faults += [str(call) for call in self._call_log.open.values()]
 
     # Afterwards

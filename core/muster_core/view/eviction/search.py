@@ -172,22 +172,22 @@ class VictimIndex:
         changed = None if on_node is None else node.changed
         if on_node is None:
             on_node = NodeVictims()
-        gone: list[Victim] = []
+        unusable: list[Victim] = []
         come: list[Victim] = []
         for holder in {**on_node.held, **node.held} if changed is None else changed:
             victim = on_node.held.get(holder)
             if victim is not None:
                 if victim.is_current():
                     continue
-                gone.append(victim)
+                unusable.append(victim)
             if holder in node.held:
                 come.append(victim_of(self._state, *holder))
                 if len(come) % SIZE == 0:
                     yield
         self._by_node[node], node.changed = on_node, {}
-        if gone or come:
-            on_node.change(gone, come)
-            for victim in gone:
+        if unusable or come:
+            on_node.change(unusable, come)
+            for victim in unusable:
                 self._remove(victim)
             for victim in come:
                 self._add(victim)

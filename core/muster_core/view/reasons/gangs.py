@@ -159,7 +159,10 @@ class ReservedFor:
     def _snapshot_of(self, one: Reservation) -> Reserved:
         found = self._found.get(id(one))
         if found is None:
-            waits_for = [(named(it.app, it.allocation.ask), it.node.name) for it in self._ends(one)]
+            waits_for = [
+                (named(release.app, release.allocation.ask), release.node.name)
+                for release in self._ends(one)
+            ]
             places = [(named(member.app, member.ask), node) for member, node in one.places]
             found = Reserved(one.scope.config.path, one.start_us, tuple(places), tuple(waits_for))
             self._found[id(one)] = found
@@ -310,8 +313,8 @@ def _why_failed(state: ViewState, failure: CycleFailure) -> str:
     gang = None if ask.gang is None or not failure.misplaced else state.gangs[ask.gang]
     topology = None if gang is None else topology_of(gang)
     if topology is not None:
-        where = f"no node that the topology {topology} lets it take"
-        return f"{where} had room for {member}{held}"
+        nodes_text = f"no node that the topology {topology} lets it take"
+        return f"{nodes_text} had room for {member}{held}"
     return f"no node had room for {member}{held}"
 
 

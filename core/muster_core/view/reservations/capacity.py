@@ -173,13 +173,13 @@ class _NodeStages:
         self, members: _MembersByKind, node: Node, held: Amounts, ahead: Iterable[Release]
     ) -> Iterator[tuple[Instant, _Counts]]:
         """Yield the room for each kind of members now, and at each instant of a release."""
-        then, examples = Projection(self._state), members.examples.values()
-        then.occupy(node, held)
-        yield NOW, tuple([then.room_for(member, node) for member in examples])
+        projection, examples = Projection(self._state), members.examples.values()
+        projection.occupy(node, held)
+        yield NOW, tuple([projection.room_for(member, node) for member in examples])
         for at, some in groupby(ahead, key=_AT):
             for release in some:
-                then.free(release.allocation, node)
-            yield at, tuple([then.room_for(member, node) for member in examples])
+                projection.free(release.allocation, node)
+            yield at, tuple([projection.room_for(member, node) for member in examples])
 
     def _each_plain(
         self, members: _MembersByKind, node: Node, held: Amounts, ahead: Iterable[Release]
@@ -267,14 +267,16 @@ class PartyCapacity:
         """Return the asks that give a node back, in order, without those of the party's group."""
         return self._nodes[name].ahead
 
-    def remember(self, asked: object, found: tuple[Instant, tuple[Place, ...]] | None) -> None:
+    def remember(self, question: object, found: tuple[Instant, tuple[Place, ...]] | None) -> None:
         """Remember when and where the party fits, as long as no node changes with room up to then."""
         at, places = (_NEVER, None) if found is None else found
-        self._found = asked, at, places
+        self._found = question, at, places
 
-    def remembered(self, asked: object) -> tuple[tuple[Instant, tuple[Place, ...]] | None] | None:
+    def remembered(
+        self, question: object
+    ) -> tuple[tuple[Instant, tuple[Place, ...]] | None] | None:
         """Return the remembered result in a tuple; None if there is none."""
-        if self._found is None or self._found[0] != asked:
+        if self._found is None or self._found[0] != question:
             return None
         _, at, places = self._found
         return (None,) if places is None else ((at, places),)

@@ -214,11 +214,11 @@ class Holdings:
         shapes, found = self._state.shapes, 0
         for name, node in self._state.nodes.nodes.items():
             held = self.amounts.get(name, ())
-            asked = (node.room, held, shapes.changes)
+            question = (node.room, held, shapes.changes)
             known = self._last.get(name)
-            if known is None or known[0] != asked:
+            if known is None or known[0] != question:
                 mask = shapes.fitting_node(node.room, dict(held))
-                known = self._last[name] = asked, mask
+                known = self._last[name] = question, mask
             found |= known[1] & node.matching
         return found
 

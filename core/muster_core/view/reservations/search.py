@@ -335,15 +335,15 @@ class SearchCache:
         Returns:
             The result, or None; and until when it holds if nothing changes, in microseconds.
         """
-        asked = self._asked(party, others)
-        known = self._known.get(asked) if asked is not None else None
+        question = self._asked(party, others)
+        known = self._known.get(question) if question is not None else None
         if known is None or known[1] <= now_us:
             found = search.find(party)
             known = found, search.until_us
-            if asked is not None:
-                if self._known and next(iter(self._known))[1:3] != asked[1:3]:
+            if question is not None:
+                if self._known and next(iter(self._known))[1:3] != question[1:3]:
                     self._known.clear()
-                self._known[asked] = known
+                self._known[question] = known
         return known
 
     def _asked(self, party: Party, others: Sequence[Reservation]) -> _SearchKey | None:
