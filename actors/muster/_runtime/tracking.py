@@ -252,7 +252,7 @@ class Tracker:
         if found is None:
             registry = self._machine.registry
             if not registry.has_app(app):
-                raise RefusedError(registry.what_is_wrong_with(app))
+                raise RefusedError(registry.problem_of_app(app))
             msg = f"ask: {ask!r} is no ask of application {app!r}"
             raise RefusedError(msg)
         return self._add(app, found, self._status(place, allocation))

@@ -242,9 +242,9 @@ def _run(
     with ExitStack() as stack:
         opening = ComparisonInputs(arguments, progress, stack)
         if configurations:
-            comparison = _of_configurations(opening, configurations, left_out)
+            comparison = _compare_configurations(opening, configurations, left_out)
         else:
-            comparison = _of_two(opening)
+            comparison = _compare_two(opening)
         meter.comparison = comparison
         with progress.line():
             compared = comparison.run_all()
@@ -310,7 +310,7 @@ class ComparisonInputs:
         return source.state_directory
 
 
-def _of_configurations(
+def _compare_configurations(
     opening: ComparisonInputs,
     configurations: list[Configuration],
     left_out: dict[str, list[LeftOut]],
@@ -356,7 +356,7 @@ def _sides_of_feed(
     )
 
 
-def _of_two(opening: ComparisonInputs) -> Comparison:
+def _compare_two(opening: ComparisonInputs) -> Comparison:
     names = opening.arguments.inputs
     kept = [opening.kept(name) for name in names]
     opened = [

@@ -351,7 +351,7 @@ class AskName:
     ask: str
 
 
-def _as_ask(
+def _parse_ask(
     _context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> AskName | None:
     """Parse the name of an ask.
@@ -380,7 +380,7 @@ def _as_ask(
 )
 @click.option(
     "--ask",
-    callback=_as_ask,
+    callback=_parse_ask,
     metavar="APP/ASK",
     help="The ask to explain. `worker-3` belongs to an `add_ask` of `worker` with a `count`.",
 )
@@ -431,8 +431,8 @@ def command(
         at_us = source.us(at, "--at")
         if ask is None:
             overview = explain_all(source.items, at_us=at_us, kept=source.state_directory)
-            _tell_refusals(feed, overview.refusals)
-            _tell_all(feed, overview, output, source.origin.us)
+            _print_refusals(feed, overview.refusals)
+            _print_everything(feed, overview, output, source.origin.us)
             context.exit(DIFFERENT if overview.refusals.all else 0)
         answer = explain(
             source.items,
@@ -442,7 +442,7 @@ def command(
             search=not why_only,
             kept=source.state_directory,
         )
-    _tell_refusals(feed, answer.refusals)
+    _print_refusals(feed, answer.refusals)
     origin_us, found = source.origin.us, _answer_map(answer)
     if output is Format.JSON:
         print_json({**_head(feed, origin_us), **found})
@@ -455,14 +455,14 @@ def command(
         context.exit(DIFFERENT)
 
 
-def _tell_refusals(feed: str, refusals: RefusedSoFar) -> None:
+def _print_refusals(feed: str, refusals: RefusedSoFar) -> None:
     """Print the refused events of the feed to standard error."""
     print_refused(feed, refusals.first, refusals.count)
     if refusals.all:
         complain(f"{name_of(feed)}: every event was refused: is it a feed?")
 
 
-def _tell_all(feed: str, overview: Overview, output: Format, origin_us: int | None) -> None:
+def _print_everything(feed: str, overview: Overview, output: Format, origin_us: int | None) -> None:
     if output is Format.JSON:
         print_json({**_head(feed, origin_us), **_overview_map(overview)})
     else:
@@ -603,15 +603,15 @@ def _print_why(name: str, answer: dict[str, Any], *, searched: bool) -> None:
         return
     ask = f"{found['app']}/{found['ask']}"
     if found["place"] == PLACE_OF_ENDED:
-        click.echo(over_since(_with_pod(ask, found), found, date))
+        click.echo(over_since(_name_with_pod(ask, found), found, date))
         return
-    for sentence in _lines_around_reasons(_with_pod(ask, found), found, date):
+    for sentence in _lines_around_reasons(_name_with_pod(ask, found), found, date):
         click.echo(printable(sentence))
     print_reasons(ask, found, date, searched=searched)
 
 
 # POD-2
-def _with_pod(ask: str, found: dict[str, Any]) -> str:
+def _name_with_pod(ask: str, found: dict[str, Any]) -> str:
     """Return the name of an ask, with that of its pod."""
     pod = map_of(found.get("pod"))
     if pod is None:

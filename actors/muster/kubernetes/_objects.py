@@ -344,7 +344,7 @@ class Surroundings:
         ask, labels = request.ask, request.labels
         affinity = ask.affinity
         for _, claim in request.claims:
-            affinity = _both(affinity, self.volumes[self.claims[claim]])
+            affinity = _conjunction(affinity, self.volumes[self.claims[claim]])
         if affinity is not ask.affinity:
             ask = attrs.evolve(ask, affinity=affinity)
         known = self.classes.get(request.priority_class)
@@ -362,7 +362,7 @@ class Surroundings:
         )
 
 
-def _both(first: Affinity | None, second: Affinity | None) -> Affinity | None:
+def _conjunction(first: Affinity | None, second: Affinity | None) -> Affinity | None:
     """Return the affinity that demands both of two."""
     if first is None or second is None:
         return second if first is None else first

@@ -173,7 +173,9 @@ class Runs:
                 return await self._run(allocation, work, terms, started)
             await member.admit()
             try:
-                return await self._run(allocation, work, terms, _both(member.begin, started))
+                return await self._run(
+                    allocation, work, terms, _calling_both(member.begin, started)
+                )
             except Exception:
                 await member.fail()
                 raise
@@ -219,7 +221,7 @@ class Runs:
             if member is None:
                 return await self._resume(allocation, terms, started)
             try:
-                return await self._resume(allocation, terms, _both(member.begin, started))
+                return await self._resume(allocation, terms, _calling_both(member.begin, started))
             except Exception:
                 await member.fail()
                 raise
@@ -464,7 +466,7 @@ class Runs:
         return listed
 
 
-def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+def _calling_both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
     def call() -> None:
         first()
         second()

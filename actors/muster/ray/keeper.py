@@ -135,7 +135,7 @@ class _Keeper:
         self._child = child
         for end in (*files, go_read, wrong_write):
             os.close(end)
-        _to_nowhere(0, 1, 2)
+        _redirect_to_null(0, 1, 2)
         self._say(child=child, at=started_at(child))
         os.write(go_write, b"g")
         os.close(go_write)
@@ -210,7 +210,7 @@ class _Keeper:
             return
 
 
-def _nothing(_number: int, _frame: object) -> None:
+def _ignore_signal(_number: int, _frame: object) -> None:
     """Take a signal; that it came is read from the pipe."""
 
 
@@ -221,14 +221,14 @@ def _signals() -> int:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, _nothing)
+        signal.signal(number, _ignore_signal)
     for number in _BACKGROUND:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return wakes
 
 
-def _to_nowhere(*numbers: int) -> None:
+def _redirect_to_null(*numbers: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in numbers:
         os.dup2(nothing, number)

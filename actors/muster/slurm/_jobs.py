@@ -235,14 +235,14 @@ class BatchJob:
             except SilentError as error:
                 _LOG.warning("the job of %s: %s", self.tag.text, error)
                 # It may have been accepted all the same: only a list that is newer can tell.
-                job = self._own(await self._context.watch.fresh())
+                job = self._find_own(await self._context.watch.fresh())
                 if job is None:
                     continue
                 self.job = job.id
             else:
                 self.job = _number(printed)
                 if self.job is None:
-                    job = self._own(await self._context.watch.fresh())
+                    job = self._find_own(await self._context.watch.fresh())
                     if job is None:
                         msg = f"sbatch: expected the number of a job, but got {printed!r}"
                         raise SlurmError(msg)
@@ -250,7 +250,7 @@ class BatchJob:
             self._move(JobStage.SUBMITTED)
             return
 
-    def _own(self, jobs: Mapping[int, JobRecord]) -> JobRecord | None:
+    def _find_own(self, jobs: Mapping[int, JobRecord]) -> JobRecord | None:
         """Return the job of this batch: the first one with its comment that is not older."""
         for job in sorted(jobs.values(), key=lambda job: job.id):
             comment = self._context.comment_of(job)
@@ -429,7 +429,7 @@ def result_of(batch: BatchJob, number: int) -> JobResult:
     end = batch.ends.get(number)
     if end is not None and batch.is_gang:
         if end == _BY_SIGNAL + NOT_THERE:
-            raise _not_there(batch)
+            raise _missing_files_error(batch)
         return JobResult(status_of(end), batch.job)
     if batch.trouble is not None:
         raise batch.trouble
@@ -464,14 +464,14 @@ def _judge(batch: BatchJob, job: JobRecord) -> JobResult:
     if job.state != "FAILED":
         raise SlurmError(text)
     if job.status == -NOT_THERE:
-        raise _not_there(batch)
+        raise _missing_files_error(batch)
     if not job.status:
         msg = f"{text}: it could not be started"
         raise SlurmError(msg)
     return JobResult(status_of(job.status), job.id)
 
 
-def _not_there(batch: BatchJob) -> SlurmError:
+def _missing_files_error(batch: BatchJob) -> SlurmError:
     return SlurmError(
         f"job {batch.job}: the program, its working folder, its input or the folder of its output "
         "is not there on the node"

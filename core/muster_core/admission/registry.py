@@ -309,7 +309,7 @@ class Registry:
         """
         return self._app(app)[0]
 
-    def what_is_wrong_with(self, app: str) -> str:
+    def problem_of_app(self, app: str) -> str:
         """Return the message for a reader about an application that does not exist.
 
         Unlike the refusal of an event this does not count as a guess: a read must not change

@@ -459,14 +459,14 @@ def _expected_facts(app: AppFacts, settings: Settings) -> AppFacts:
     """Return an application whose asks run for as long as they are expected to."""
 
     def asks(some: Iterable[Ask]) -> tuple[Ask, ...]:
-        return tuple(_for(ask, estimate_now_us(settings, ask)) for ask in some)
+        return tuple(_with_run_time(ask, estimate_now_us(settings, ask)) for ask in some)
 
     def waiting(held: Allocation) -> Allocation:
-        return attrs.evolve(held, ask=_for(held.ask, estimate_now_us(settings, held.ask)))
+        return attrs.evolve(held, ask=_with_run_time(held.ask, estimate_now_us(settings, held.ask)))
 
     def bound(held: Allocation) -> Allocation:
         length_us = estimate_us(settings, held.ask, held.limit_us)
-        return attrs.evolve(held, ask=_for(held.ask, length_us))
+        return attrs.evolve(held, ask=_with_run_time(held.ask, length_us))
 
     return attrs.evolve(
         app,
@@ -477,7 +477,7 @@ def _expected_facts(app: AppFacts, settings: Settings) -> AppFacts:
     )
 
 
-def _for(ask: Ask, length_us: int | None) -> Ask:
+def _with_run_time(ask: Ask, length_us: int | None) -> Ask:
     """Return an ask that runs for a number of microseconds, if that is known."""
     return ask if length_us == ask.run_for_us else ask._replace(run_for_us=length_us)
 

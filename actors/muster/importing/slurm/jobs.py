@@ -515,7 +515,7 @@ def _take_limits(
     tree: AccountTree, scopes: Scopes, sources: ClusterFiles, workload: Workload
 ) -> None:
     """Give the queues of accounts their limits: each of them where an account has several."""
-    paths_of_jobs = {above for path in workload.queues for above in _with_above(path)}
+    paths_of_jobs = {above for path in workload.queues for above in _with_ancestors(path)}
     for path, setting in tree.settings.items():
         below = path.removeprefix("root.")
         places = [path, *(f"root.{scope}.{below}" for scope in sorted(scopes.names))]
@@ -526,7 +526,7 @@ def _take_limits(
             workload.account.note("account", text, sources.accounts or "", ", ".join(found))
 
 
-def _with_above(path: str) -> Sequence[str]:
+def _with_ancestors(path: str) -> Sequence[str]:
     """Return the path of a queue, and those of the queues above it."""
     names = path.split(".")
     return [".".join(names[:depth]) for depth in range(1, len(names) + 1)]

@@ -403,17 +403,17 @@ def faults_at_rest(
     call_log: CallLog,
     story: Story,
     binder: ObservedBinder | None,
-    hands: Iterable[StepRunner],
+    runners: Iterable[StepRunner],
     seen: Iterable[WatcherLog],
 ) -> list[str]:
     """Return all faults while every task is blocked and the block has not ended."""
     faults = [fault for call in call_log.open.values() for fault in _of_call(call, story, binder)]
-    for hand in hands:
-        for kept in hand.left:
+    for runner in runners:
+        for kept in runner.left:
             ask = (kept.allocation.app, kept.allocation.ask)
             if kept.seq and _bound_by(story, ask) == kept.seq:
                 faults.append(f"{ask} was released, and is bound by decision {kept.seq} still")
-        hand.left.clear()
+        runner.left.clear()
     if binder is not None:
         faults += _of_binder(binder, story)
     for number, one in enumerate(seen):
