@@ -87,7 +87,7 @@ class SubmittedFeed:
     def send_in_parts(
         self, context: click.Context, address: ServerAddress, batch: int, *, keep_going: bool
     ) -> None:
-        """Send its events, so many in one request, and end the command.
+        """Send its events, a batch in each request, and end the command.
 
         Args:
             context: The context of the command.
@@ -206,7 +206,7 @@ class FeedSubmission:
         return self._bar
 
     def run(self, lines: Iterator[FeedLine], batch: int) -> None:
-        """Send events, so many in one request.
+        """Send events, a batch in each request.
 
         Raises:
             ServerError: If the server cannot be asked.
@@ -253,7 +253,7 @@ class FeedSubmission:
 def _posted(
     server: Server, lines: Sequence[FeedLine], run: str, *, atomic: bool = False
 ) -> list[dict[str, Any]]:
-    """Send events in one request, and return what became of each.
+    """Send events in one request, and return the result of each.
 
     Raises:
         ServerError: If the server does not take them.

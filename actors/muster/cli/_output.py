@@ -292,7 +292,7 @@ def _amount(kind: str, amount: int) -> str:
 
 
 def _exact(amount: float, places: int) -> str:
-    """Return a number that has at most so many decimal places, without an exponent."""
+    """Return a number with a limited number of decimal places, without an exponent."""
     return f"{amount:.{places}f}".rstrip("0").rstrip(".")
 
 

@@ -222,7 +222,7 @@ class ResourceQuery:
 
 
 def _watch(wanted: ResourceQuery, server: Server, every_s: float) -> None:
-    """Show it again whenever it has changed: in place on a terminal, or else below."""
+    """Print it again whenever it has changed: in place on a terminal, or else below."""
     console = Console(highlight=False, markup=False, emoji=False)
     plain = wanted.form in {OutputForm.JSON, OutputForm.YAML}
     if console.is_terminal and not plain:

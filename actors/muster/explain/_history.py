@@ -324,7 +324,7 @@ class AskHistory:
         self.event: AddAsk | None = None
         self.unread: list[FeedItem] = []
         self._open: list[_Arrival] = []
-        self._came: FeedItem | None = None
+        self._arrival_item: FeedItem | None = None
         self._refusals: list[_Refusal] = []
         #: Whether its application was ever let in.
         self._has_app = False
@@ -397,7 +397,7 @@ class AskHistory:
             elif arrival.ask is None:
                 self._has_app = True
             elif not (arrival.is_pod and self._is_there):
-                self.event, self._came, self._end = arrival.ask, arrival.item, None
+                self.event, self._arrival_item, self._end = arrival.ask, arrival.item, None
                 self._moved_us, self._before = arrival.item.at_us, None
         self._open.clear()
         self._enders = [item for item in self._enders if item.index not in refused]
@@ -469,7 +469,7 @@ class AskHistory:
             since_us: When the ask became pending, in microseconds, or None if it is not.
             passed: The reservations that it did not delay when it got the node that it holds.
         """
-        arrival = self._came
+        arrival = self._arrival_item
         index, line = (None, None) if arrival is None else (arrival.index, arrival.line)
         if seen is not None:
             held = seen.place in _HOLDING or since_us is None

@@ -222,7 +222,7 @@ class _State:
         self._ends_us = {
             (app, ask): at_us for at_us, _, app, ask in self._own.view.timers.completions
         }
-        self._says = {
+        self._gang_fields = {
             (member.key, member.ask): says
             for gang in self._own.admission.gangs
             for member, says in gang.members
@@ -361,7 +361,7 @@ class _State:
         event = event_of(app, ask, self._own.admission.classes)
         if ask.preempts and event.priority_class is None:
             self._missing[_TAMER] += 1
-        says: GangFields = self._says.get((key, ask.name), NO_FIELDS)
+        says: GangFields = self._gang_fields.get((key, ask.name), NO_FIELDS)
         # TIME-10
         if event.start_by_us is not None and event.start_by_us < self._now_us:
             event = attrs.evolve(event, start_by_us=None)

@@ -214,7 +214,7 @@ def parts_of_ask(event: AddAsk) -> Values:
         marks = gang_annotations(MEMBER_KEYS, says_of_member(event))
         if marks.texts:
             gang["annotations"] = marks
-    # What is said of a gang comes last.
+    # The fields of a gang come last.
     own = [known.attribute for known in ASK_FIELDS if known.name != "gang"]
     return {name: parts[name] for name in own if name in parts} | gang
 

@@ -76,7 +76,7 @@ def room_fields(
         amounts: The kind of amounts: whether it takes parts of a base unit.
         limits: Whether limits are read: a type with a limit alone is requested as much then. The API
             server fills such requests in, so it matters little in a cluster and its dumps. The
-            manifests of ``apply`` request what they say, and no more.
+            manifests of ``apply`` request what they name, and no more.
         of_container: Further fields of a container.
     """
     needs = {"requests": schema_field("requests", amounts)}

@@ -118,7 +118,7 @@ def pod(values: Values) -> PodObject:
     """Return the typed form of a Pod.
 
     Raises:
-        FieldError: If it belongs to no application, or what it says about a gang or a user is invalid.
+        FieldError: If it belongs to no application, or its fields of a gang or a user are invalid.
     """
     requests = Resources(requests_of(values))
     user = user_info(marks_of(values, "annotations"))

@@ -224,7 +224,7 @@ class Calibration:
         #: Of the jobs whose real start has not been looked at: that instant, and the number.
         self._due: list[tuple[int, int]] = []
         #: The greatest differences so far, the smallest first; the number breaks ties.
-        self._apart: list[tuple[int, int, StartGap]] = []
+        self._gaps: list[tuple[int, int, StartGap]] = []
         self._unknown = 0
         self._all = _Group()
         self._partitions: dict[str, _Group] = {}
@@ -239,7 +239,7 @@ class Calibration:
         """Do nothing: the feed of an import begins with nothing."""
 
     def saw(self, item: FeedItem, /) -> None:
-        """Take note of jobs as they come, and of nodes."""
+        """Record jobs as they come, and nodes."""
         match item.content:
             case AddNode():
                 for kind, amount in item.content.room.items():
@@ -285,7 +285,7 @@ class Calibration:
         return job
 
     def write(self, batch: Sequence[Announced], /) -> None:
-        """Take note of the first time that all asks of a job are bound."""
+        """Record the first time that all asks of a job are bound."""
         for announced in batch:
             decision = announced.decision
             if decision.kind is not Kind.BOUND or decision.app is None or decision.ask is None:
@@ -312,8 +312,8 @@ class Calibration:
         gap = StartGap(*job.key, job.queue, partition, job.real_us, at_us, *hold)
         off_us = abs(at_us - job.real_us)
         if off_us:
-            keep = heapq.heappush if len(self._apart) < MOST_APART else heapq.heappushpop
-            keep(self._apart, (off_us, -job.number, gap))
+            keep = heapq.heappush if len(self._gaps) < MOST_APART else heapq.heappushpop
+            keep(self._gaps, (off_us, -job.number, gap))
 
     def due_us(self) -> int | None:
         """Return when a job that waits will be among those that are furthest apart."""
@@ -324,7 +324,7 @@ class Calibration:
     @property
     def _patience_us(self) -> int:
         """How late a job has to be to matter, in microseconds."""
-        least_us = self._apart[0][0] if len(self._apart) == MOST_APART else 0
+        least_us = self._gaps[0][0] if len(self._gaps) == MOST_APART else 0
         return max(least_us, _FIRST_LOOK_US)
 
     async def look(self, scheduler: ExplainingScheduler, at_us: int, /) -> None:
@@ -363,7 +363,7 @@ class Calibration:
                 for kind, room in sorted(self._room.items())
                 if room
             },
-            most_apart=[gap for _, _, gap in sorted(self._apart, reverse=True)],
+            most_apart=[gap for _, _, gap in sorted(self._gaps, reverse=True)],
         )
 
 
@@ -376,13 +376,13 @@ class _Group:
     """Counts the starts of jobs that have something in common."""
 
     def __init__(self) -> None:
-        self._apart, self._real, self._replayed = Waits(), Waits(), Waits()
+        self._apart_us, self._real, self._replayed = Waits(), Waits(), Waits()
         self._within = dict.fromkeys(SPANS_S, 0)
 
     def add(self, came_us: int, real_us: int, replayed_us: int) -> None:
         """Count a job."""
         apart_us = abs(replayed_us - real_us)
-        self._apart.add(apart_us)
+        self._apart_us.add(apart_us)
         self._real.add(max(real_us - came_us, 0))
         self._replayed.add(replayed_us - came_us)
         for span, span_s in SPANS_S.items():
@@ -390,7 +390,7 @@ class _Group:
 
     def agreement(self, name: str) -> Agreement:
         """Return the figures."""
-        apart = self._apart.summary()
+        apart = self._apart_us.summary()
         within = {span: count / max(apart.count, 1) for span, count in self._within.items()}
         return Agreement(
             name, apart.count, apart, self._real.summary(), self._replayed.summary(), within

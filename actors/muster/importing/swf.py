@@ -115,7 +115,7 @@ def read_swf(
         opener: Opens a file.
 
     Raises:
-        FeedError: If a file cannot be read or is no such file; if nobody says how large the nodes
+        FeedError: If a file cannot be read or is no such file; if it is unknown how large the nodes
             are; or if only some of several files say when they start.
     """
     dated: bool | None = None

@@ -649,7 +649,7 @@ def configuration_of(
     settings: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
     partition: Mapping[str, object] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return a configuration that has queues, each submitted to by everybody.
+    """Return a configuration that has queues to which all users may submit.
 
     Args:
         queues: Their paths.

@@ -185,7 +185,7 @@ class Intake:
         self._head("", Configure(configuration), self._note_configuration)
 
     def note_no_configuration(self, why: str) -> None:
-        """Take note that there is no configuration that could be taken."""
+        """Record that there is no configuration that could be taken."""
         if self.lacks:
             self.lacks = why
         _log.error(

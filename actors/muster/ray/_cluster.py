@@ -151,10 +151,10 @@ class Cluster:
         seen = None
         try:
             while True:
-                if link.seen is seen or link.seen.nodes is None:
+                if link.node_list is seen or link.node_list.nodes is None:
                     await link.changed()
                     continue
-                is_first, seen = seen is None, link.seen
+                is_first, seen = seen is None, link.node_list
                 assert seen.nodes is not None, "there is a list"
                 if is_first:
                     await follower.find(seen.nodes)

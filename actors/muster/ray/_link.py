@@ -95,7 +95,7 @@ class Link:
         target: The target of its connection.
 
     Attributes:
-        seen: The nodes of Ray. When the agent is lost, there are none.
+        node_list: The nodes of Ray. When the agent is lost, there are none.
         to_end: The detached runs that were lost with an agent, with their grace periods: they are
             ended as soon as there is an agent again.
         restarts: How often the agent was started again.
@@ -109,7 +109,7 @@ class Link:
         self._agent: Agent | None = None
         self._changed = trio.Event()
         self._every_s = _EVERY_S
-        self.seen = NodeList(0, None)
+        self.node_list = NodeList(0, None)
         self.to_end: dict[str, float] = {}
         self.restarts = 0
         self.trouble: str | None = None
@@ -254,7 +254,7 @@ class Link:
     def _part_from(self, agent: Agent) -> None:
         agent.lose("it was closed")
         self._agent = None
-        if self.seen.nodes is not None:
+        if self.node_list.nodes is not None:
             self._set_nodes([])
         self.notify()
 
@@ -302,7 +302,7 @@ class Link:
             return
 
     def _set_nodes(self, nodes: list[NodeMap]) -> None:
-        self.seen = NodeList(self.seen.version + 1, tuple(nodes))
+        self.node_list = NodeList(self.node_list.version + 1, tuple(nodes))
         self.notify()
 
     def _warn(self, notice: Notice) -> None:

@@ -121,7 +121,7 @@ class Runs:
 
     def name_of_node(self, number: str) -> str | None:
         """Return the name of a node, or None if it has gone."""
-        found = self._by_name(self.link.seen)
+        found = self._by_name(self.link.node_list)
         return next((name for name, node in found.items() if node["id"] == number), None)
 
     def _by_name(self, seen: NodeList) -> Mapping[str, NodeMap]:
@@ -141,7 +141,7 @@ class Runs:
         with trio.move_on_after(_HOLD_S):
             while True:
                 await self.link.agent()
-                seen = self.link.seen
+                seen = self.link.node_list
                 node = self._by_name(seen).get(name)
                 if node is not None:
                     return node["id"]

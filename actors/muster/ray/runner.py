@@ -522,7 +522,7 @@ class Detached:
     def __init__(self, keeper: str, job: dict[str, Any], about: dict[str, Any]) -> None:
         self._keeper = keeper
         self._job = job
-        self._about = about
+        self._description = about
         self._end_request = EndRequest()
         self._has_begun = False
         self._items: list[Item] = []
@@ -551,7 +551,7 @@ class Detached:
         """Return its state for an agent."""
         last = self._items[-1][0] if self._items else PLACED
         state = {PLACED: "placed", CLOSED: "placed", STARTED: "running"}.get(last, "ended")
-        return {**self._about, "state": state}
+        return {**self._description, "state": state}
 
     def items(self, since: int, within_s: float) -> list[Item]:
         """Return the items from a number on, as soon as there is one."""

@@ -219,7 +219,7 @@ class FeedWarnings:
         #: The types of nodes and asks.
         self._real: dict[str, None] = {}
         #: The types of configurations, each with the event that named it first.
-        self._wanted: dict[str, tuple[int, NamedType]] = {}
+        self._configured_types: dict[str, tuple[int, NamedType]] = {}
         self._of_nodes = UnmetRequests()
 
     def begin(self, beginning: Beginning) -> None:
@@ -259,7 +259,7 @@ class FeedWarnings:
             self._warn(warning)
         if not self._real:
             return
-        for name, (index, named) in self._wanted.items():
+        for name, (index, named) in self._configured_types.items():
             if name not in self._real and name not in _NO_SLIPS:
                 message = f"no node and no ask of the feed has the type {shown(name)}"
                 hint = did_you_mean(name, self._real) or self._as_devices(name)
@@ -284,9 +284,9 @@ class FeedWarnings:
 
     def _others(self, name: str) -> Iterator[str]:
         """Yield the types that are known so far; none if a configuration has the same one."""
-        if name not in self._wanted:
+        if name not in self._configured_types:
             yield from self._real
-            yield from self._wanted
+            yield from self._configured_types
 
     # CONFIG-86
     def _configures(self, index: int, configuration: Configuration) -> None:
@@ -296,11 +296,11 @@ class FeedWarnings:
             self._warn(
                 FeedWarning(warning.file, index, warning.line, warning.path, warning.message)
             )
-        known = [*self._real, *self._wanted]
+        known = [*self._real, *self._configured_types]
         for named in configuration.types:
-            if named.name in self._wanted:
+            if named.name in self._configured_types:
                 continue
-            self._wanted[named.name] = (index, named)
+            self._configured_types[named.name] = (index, named)
             other = None if named.name in self._real else similar_type(named.name, known)
             if other is not None:
                 message = (

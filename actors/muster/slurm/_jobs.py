@@ -57,8 +57,8 @@ class SignalResult(StrEnum):
     """The result of a signal."""
 
     SENT = "sent"
-    NOBODY = "nobody"
-    UNHEARD = "unheard"
+    NOT_RUNNING = "not running"
+    NO_ANSWER = "no answer"
 
 
 @final
@@ -313,12 +313,12 @@ class BatchJob:
         """Send a signal to a member.
 
         Returns:
-            ``NOBODY`` if it does not run: its job step has not begun, or has just ended;
-            ``UNHEARD`` if Slurm does not answer.
+            ``NOT_RUNNING`` if it does not run: its job step has not begun, or has just ended;
+            ``NO_ANSWER`` if Slurm does not answer.
         """
         number = self.job
         if number is None or self.stage is not JobStage.RUNNING:
-            return SignalResult.NOBODY
+            return SignalResult.NOT_RUNNING
         option = f"--signal={name}"
         if not self.is_gang:
             return await self._sent("--batch", option, str(number))
@@ -327,20 +327,20 @@ class BatchJob:
                 ("squeue", "--steps", "--me", "-h", "-o", "%i|%j")
             )
         except SlurmError:
-            return SignalResult.UNHEARD
+            return SignalResult.NO_ANSWER
         wanted = step_name(self.tag.namespace, member)
         for line in printed.splitlines():
             step, _, found = line.strip().partition("|")
             job = step.partition(".")[0].partition("+")[0]
             if found == wanted and self._has(int(job) if job.isdecimal() else 0):
                 return await self._sent(option, step)
-        return SignalResult.NOBODY
+        return SignalResult.NOT_RUNNING
 
     async def _sent(self, *arguments: str) -> SignalResult:
         return (
             SignalResult.SENT
             if await self._context.try_run("scancel", *arguments)
-            else SignalResult.UNHEARD
+            else SignalResult.NO_ANSWER
         )
 
     def _has(self, number: int) -> bool:
@@ -502,7 +502,7 @@ async def evict(batch: BatchJob, number: int, grace_s: float) -> None:
         if not batch.is_gang or tries >= _KILL_TRIES:
             # A member that neither ends nor says so takes the others with it.
             batch.condemn(JobLostError("the job was ended"))
-        elif await batch.signal(number, "KILL") is not SignalResult.UNHEARD:
+        elif await batch.signal(number, "KILL") is not SignalResult.NO_ANSWER:
             tries += 1
         with trio.move_on_after(_KILL_AGAIN_S):
             await batch.until(is_gone)
@@ -519,7 +519,7 @@ async def _ask_to_end(
     while not is_gone():
         sent = await batch.signal(number, "TERM")
         if sent is SignalResult.SENT or (
-            sent is SignalResult.NOBODY and trio.current_time() >= until
+            sent is SignalResult.NOT_RUNNING and trio.current_time() >= until
         ):
             return
         with trio.move_on_after(_TERM_AGAIN_S):

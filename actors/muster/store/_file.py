@@ -165,7 +165,7 @@ SOCKET_NAME: Final = "muster.sock"
 """The default name of the socket of a service in the directory."""
 
 _OF_OTHERS: Final = 0o077
-"""The rights of everybody but the owner. Work may have secrets in its environment."""
+"""The rights of all users but the owner. Work may have secrets in its environment."""
 
 WAIT_S: Final = 5.0
 """How long a lock of another program, such as a shell of sqlite3, is waited for, in seconds."""

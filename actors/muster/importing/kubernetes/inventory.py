@@ -244,7 +244,7 @@ class DumpedGangs:
         self._members: dict[str, _Members] = {}
 
     def add_object(self, gang: str, fields: GangFields) -> None:
-        """Take note of a PodGroup."""
+        """Record a PodGroup."""
         self._objects[gang] = fields
 
     def say(self, gang: str, fields: GangFields) -> None:
@@ -263,7 +263,7 @@ class DumpedGangs:
         return self.fields(gang).min_member or 0
 
     def add_member(self, gang: str, at_us: int, created_us: int, started_us: int | None) -> None:
-        """Take note of a member, in the order in which members come.
+        """Record a member, in the order in which members come.
 
         Args:
             gang: The gang.

@@ -200,7 +200,7 @@ class Jobs:
 
     # IMPORT-32
     def _look_for_end(self, record: JobRecord) -> None:
-        """Take note of the last instant that a record tells of."""
+        """Record the last instant in a record."""
         end = self._workload.end
         end.at_us = max(end.at_us, record.submit_us or 0)
         if record.start_us is not None:
@@ -348,7 +348,7 @@ class Jobs:
 
 
 def _asks(first: str, count: int) -> Sequence[str]:
-    """Return the names of the asks of a job whose members are of so many sizes."""
+    """Return the names of the asks of a job, by the number of sizes of its members."""
     if count == 1:
         return (first or "task",)
     sizes = (

@@ -213,7 +213,7 @@ class JobShapes:
 def _memory_mib(
     wants: JobRequest, main: Mapping[str, int], had: Mapping[str, int], cpus: int, nodes: int
 ) -> int:
-    """Return the memory of the whole job, in MiB; what stands for a whole node is what it had."""
+    """Return the memory of the whole job, in MiB; for a whole node, the memory that it had."""
     amount = main.get("mem", 0)
     if not amount:
         parsed = memory_of(wants.memory)

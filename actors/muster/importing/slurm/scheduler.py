@@ -119,7 +119,7 @@ class Scopes:
         return self._groups.get(partition, "") if self.names else ""
 
     def use(self, queue: str, partition: str, run_s: int | None) -> None:
-        """Take note that a job of a partition is in a queue.
+        """Record that a job of a partition is in a queue.
 
         Args:
             queue: The queue.

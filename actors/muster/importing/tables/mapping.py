@@ -45,7 +45,7 @@ class TableClock:
         unit_us: The unit of numbers, in microseconds.
         form: The form of dates, as ``strptime`` takes it; empty for ISO dates and numbers.
         origin_us: The instant from which numbers count, in microseconds since 1970; None if
-            nobody knows it.
+            it is unknown.
         zone: The time zone of dates without an offset.
     """
 

@@ -302,7 +302,7 @@ class _Rows:
         self._mapped = mapped
         self._wide = choice.wide or mapped.wide
         self._priority = mapped.priority if choice.priority else None
-        self._where = [*mapped.where.items(), *choice.where.items()]
+        self._filters = [*mapped.where.items(), *choice.where.items()]
         self._is_dated: bool | None = None
         self._largest = largest_of(workload.nodes)
         #: The values of attributes that nodes have, of those that jobs may select.
@@ -331,7 +331,7 @@ class _Rows:
         for column, instead in mapped.missing.items():
             if not row.get(column, "").strip():
                 row[column] = instead
-        for column, patterns in self._where:
+        for column, patterns in self._filters:
             value = row[column].strip()
             if not any(fnmatchcase(value, pattern) for pattern in patterns):
                 raise _LeftOutError(f"{column} is not {' or '.join(patterns)}", value)

@@ -127,7 +127,7 @@ class StepRunner:
         binder: ObservedBinder | None,
         attempts: int | None,
     ) -> None:
-        self._who = who
+        self._name = who
         self._scheduler = scheduler
         self._clock = clock
         self._call_log = call_log
@@ -200,7 +200,7 @@ class StepRunner:
         judge: Judge | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the call returns
         return await self._call_log.note(
-            self._who,
+            self._name,
             what or step.op,
             str(step) if what is None else f"{what} of {step}",
             ask,
@@ -349,7 +349,7 @@ class StepRunner:
         if done is not None:
             self.left.append(kept)
         if done and was_over and kept.seq:
-            self._call_log.faults.append(f"{step} of {self._who} has released another allocation")
+            self._call_log.faults.append(f"{step} of {self._name} has released another allocation")
 
     async def _wait_ended(self, step: Step, kept: KeptAllocation) -> None:
         name = (kept.allocation.app, kept.allocation.ask)
