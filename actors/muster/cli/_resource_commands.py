@@ -267,14 +267,16 @@ def cancel(context: click.Context, address: ServerAddress, /, name: str, *, mess
     app, slash, ask = name.partition("/")
     with exit_on_server_error(), address.open() as server:
         if not slash:
-            refusal = _unending(server, app) or _send(server, {"op": "remove_app", "app": app})
+            refusal = _refusal_to_end(server, app) or _send(
+                server, {"op": "remove_app", "app": app}
+            )
         else:
             ask_path(name)  # whether it is written as it should be
             refusal = _cancelled(server, app, ask, message)
     _finish(context, refusal, f"{printable(name)}: cancelled")
 
 
-def _unending(server: Server, app: str) -> str | None:
+def _refusal_to_end(server: Server, app: str) -> str | None:
     """Return the message that an application has completed, or has pods; or None."""
     from muster.client import ServerError  # noqa: PLC0415 - needs httpx
 

@@ -353,11 +353,11 @@ def _silences() -> Generator[None]:
     try:
         yield
     except (httpx.TransportError, httpx.DecodingError) as error:
-        msg = f"the API server does not answer: {_why(error)}"
+        msg = f"the API server does not answer: {_message_of(error)}"
         raise SilenceError(msg) from error
 
 
-def _why(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """Return the message of an error, or of its cause: those of httpx are often empty."""
     cause: BaseException | None = error
     while cause is not None and not str(cause):

@@ -364,7 +364,7 @@ class AgentRuns:
         gate = run.message["gate"]
         actor = group = None
         if gate is not None and gate["peers"] > 1:
-            run.member = GangMember(run.message, lambda why: self._spoil(run, why))
+            run.member = GangMember(run.message, lambda why: self._end_spoiled(run, why))
             run.gate = self._gates.join(run.member)
             if gate["reserve"]:
                 group = await self._gates.reserved(run.gate, run.member)
@@ -432,7 +432,7 @@ class AgentRuns:
 
     # Ending a run
 
-    def _spoil(self, run: AgentRun, why: str) -> None:
+    def _end_spoiled(self, run: AgentRun, why: str) -> None:
         """End a run since its gang does not start."""
         run.spoiled = run.spoiled or why
         self._begin_to_end(run, run.message["grace_s"])
@@ -462,7 +462,7 @@ class AgentRuns:
             # Ray drops a forced cancel that comes while a soft one is on its way.
             for _ in range(_FORCES):
                 await self._suppressing_errors(run.work.end(force=True))
-                if await _within(run.over, _FORCED_S / _FORCES):
+                if await _is_set_within(run.over, _FORCED_S / _FORCES):
                     break
             return await self._is_gone(run)
         if run.error is not None and run.begun is not None and run.is_command:
@@ -481,9 +481,9 @@ class AgentRuns:
             if run.over.is_set():
                 return True
             await self._suppressing_errors(run.work.end(force=False))
-            if await _within(run.over, min(pause_s, max(0.0, until - loop.time()))):
+            if await _is_set_within(run.over, min(pause_s, max(0.0, until - loop.time()))):
                 return True
-        return await _within(run.over, max(0.0, until - loop.time()))
+        return await _is_set_within(run.over, max(0.0, until - loop.time()))
 
     async def _is_gone(self, run: AgentRun) -> bool:
         """Ask on the node whether a run has gone whose end was not reported.
@@ -532,7 +532,7 @@ async def _answer(reference: Handle) -> object:
     return answer
 
 
-async def _within(event: asyncio.Event, seconds: float) -> bool:
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     """Wait for an event; return whether it came in time."""
     with suppress(asyncio.TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)

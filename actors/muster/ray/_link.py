@@ -197,7 +197,7 @@ class Link:
         while True:
             if _has_lasted(agent, began_at):
                 pause_s = _FIRST_PAUSE_S
-            self.trouble = _why(agent)
+            self.trouble = _loss_reason(agent)
             if self.is_over:
                 await trio.sleep_forever()
             _LOG.warning(
@@ -241,7 +241,7 @@ class Link:
                 try:
                     await agent.listen()
                 finally:
-                    self._part_from(agent)
+                    self._detach(agent)
                     await agent.hang_up()  # tasks that write to it must not wait any more
                 with trio.move_on_after(_LAST_WORDS_S):
                     await logged.wait()
@@ -251,7 +251,7 @@ class Link:
             self.notify()
         return agent
 
-    def _part_from(self, agent: Agent) -> None:
+    def _detach(self, agent: Agent) -> None:
         agent.lose("it was closed")
         self._agent = None
         if self.node_list.nodes is not None:
@@ -324,7 +324,7 @@ class Link:
         if refused is not None and refused["reason"] == "import":
             msg = f"{self._target.python} cannot import ray ({refused['text']}): {_EXTRA}"
             raise ImportError(msg, name="ray")
-        msg = f"there is no Ray at the address {self._target.address!r}: {_why(agent)}"
+        msg = f"there is no Ray at the address {self._target.address!r}: {_loss_reason(agent)}"
         raise RayUnreachableError(msg)
 
 
@@ -337,7 +337,7 @@ def _has_lasted(agent: Agent, began_at: float) -> bool:
     return agent.is_connected and trio.current_time() >= began_at + _STABLE_S
 
 
-def _why(agent: Agent) -> str | None:
+def _loss_reason(agent: Agent) -> str | None:
     """Return why the agent is not connected any more, or was not."""
     return agent.lost if agent.refused is None else agent.refused["text"]
 

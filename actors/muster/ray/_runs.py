@@ -196,7 +196,7 @@ class Runs:
             name = self._listed.pop((allocation.app, allocation.ask))["name"]
             return await self._adopt(allocation, name, terms, started)
         run = agent.open_run(number)
-        return await self._see_through(allocation, agent, run, terms, started, message)
+        return await self._run_to_end(allocation, agent, run, terms, started, message)
 
     async def miss(self, allocation: Allocation, terms: RunTerms, error: BaseException) -> None:
         """Stop the other members of a gang from waiting for one that cannot be sent."""
@@ -235,21 +235,21 @@ class Runs:
             # The earlier program may have had other terms.
             with suppress(RayLostError):
                 await self._end(await self.link.agent(0), name, terms.sent_grace_s)
-            await self._outlast(allocation, terms, over_at)
+            await self._wait_for_lost_work(allocation, terms, over_at)
             msg = "its work has ended with the program that had started it"
             raise NotStartedError(msg)
         agent, run = self._left.pop(name, (None, None))
         if agent is not None and run is not None and agent.lost is None:
             if run.has_started:
                 started()
-            return await self._see_through(allocation, agent, run, terms, started, None)
+            return await self._run_to_end(allocation, agent, run, terms, started, None)
         try:
             return await self._adopt(allocation, name, terms, started)
         except RayLostError:
             raise
         except NotStartedError:
             # The earlier program may have had other terms.
-            await self._outlast(allocation, terms, over_at)
+            await self._wait_for_lost_work(allocation, terms, over_at)
             raise
 
     async def _adopt(
@@ -264,9 +264,9 @@ class Runs:
             "grace_s": terms.sent_grace_s,
         }
         run = agent.open_run(message["id"])
-        return await self._see_through(allocation, agent, run, terms, started, message)
+        return await self._run_to_end(allocation, agent, run, terms, started, message)
 
-    async def _see_through(
+    async def _run_to_end(
         self,
         allocation: Allocation,
         agent: Agent,
@@ -297,7 +297,9 @@ class Runs:
             if not is_left:
                 await agent.end_run(run, terms.grace_when(closing=allocation.ending == "closing"))
                 if message is not None and message["do"] == "run" and not terms.is_detached:
-                    await self._outlast(allocation, terms, latest_end(agent, run, message))
+                    await self._wait_for_lost_work(
+                        allocation, terms, latest_end(agent, run, message)
+                    )
             raise
         finally:
             if is_left:
@@ -307,7 +309,7 @@ class Runs:
                 if terms.is_detached and not has_ended:
                     await self._drop(name, agent, run, terms.sent_grace_s)
 
-    async def _outlast(
+    async def _wait_for_lost_work(
         self, allocation: Allocation, terms: RunTerms, over_at: Callable[[], float] | None
     ) -> None:
         """Wait until lost work has ended, also if this is cancelled."""
@@ -329,7 +331,7 @@ class Runs:
         if run.is_sent and run.end is None:
             self.link.to_end[name] = grace_s
         elif run.end is not None and run.end["say"] != "cancelled":
-            await self._say_fetched(agent, run)
+            await self._send_fetched(agent, run)
 
     async def conclude(
         self,
@@ -364,19 +366,19 @@ class Runs:
                 failure = error
             except BaseException:
                 if is_detached:
-                    await self._say_fetched(outcome.agent, outcome.run)
+                    await self._send_fetched(outcome.agent, outcome.run)
                 raise
             if is_detached and release is not None:
                 is_recorded = await _record(release, failure, status)
             if is_detached and is_recorded:
-                await self._say_fetched(outcome.agent, outcome.run)
+                await self._send_fetched(outcome.agent, outcome.run)
         if not is_recorded:
             self._left[outcome.name] = outcome.agent, outcome.run
             await trio.sleep_forever()  # until the scheduler has closed
         if failure is not None:
             raise failure
 
-    async def _say_fetched(self, agent: Agent, run: RunHandle) -> None:
+    async def _send_fetched(self, agent: Agent, run: RunHandle) -> None:
         with trio.CancelScope(shield=True), suppress(RayLostError):
             await agent.send({"do": "fetched", "id": run.id})
 
@@ -445,7 +447,7 @@ class Runs:
 
     async def _claim(self, agent: Agent, allocation: Allocation, message: messages.Run) -> bool:
         """Return whether an earlier program has begun the very run of a message; end another one."""
-        listed = await self._answering((allocation.app, allocation.ask))
+        listed = await self._listed_run((allocation.app, allocation.ask))
         if listed is None:
             return False
         if listed["name"] not in self._claimed:
@@ -456,7 +458,7 @@ class Runs:
         self._listed.pop((allocation.app, allocation.ask), None)
         return False
 
-    async def _answering(self, key: tuple[str, str]) -> SurvivorMap | None:
+    async def _listed_run(self, key: tuple[str, str]) -> SurvivorMap | None:
         """Return the listed run of an ask, as soon as it answers; None if there is none."""
         while (listed := self._listed.get(key)) is not None and listed["state"] == "silent":
             there = {one["name"] for _, one in await self.survivors()}

@@ -131,7 +131,7 @@ class _Keeper:
         child = os.fork()
         if child == 0:
             os.close(go_write)  # else it would wait for itself if the keeper was killed
-            _become(self._job, files, go_read, wrong_write)
+            _exec_command(self._job, files, go_read, wrong_write)
         self._child = child
         for end in (*files, go_read, wrong_write):
             os.close(end)
@@ -262,7 +262,9 @@ def _open(name: str, path: str, flags: int) -> int:
         raise _Failed(msg) from None
 
 
-def _become(job: dict[str, Any], files: tuple[int, int, int], go: int, wrong: int) -> NoReturn:
+def _exec_command(
+    job: dict[str, Any], files: tuple[int, int, int], go: int, wrong: int
+) -> NoReturn:
     """Become the command, in the child, once the worker can learn of the process."""
     try:
         os.setsid()

@@ -167,7 +167,9 @@ def work(
     over = threading.Event()
     try:
         with end_request.noting_interrupts(always=job["kind"] == "command"):
-            threading.Thread(target=_fence, args=(os.getppid(), over), daemon=True).start()
+            threading.Thread(
+                target=_end_without_daemon, args=(os.getppid(), over), daemon=True
+            ).start()
             yield from _at_gate(job, gate, end_request)
             if job["kind"] == "call":
                 yield from _call(job, end_request)
@@ -435,7 +437,7 @@ def _signal(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def _fence(parent: int, over: threading.Event) -> None:
+def _end_without_daemon(parent: int, over: threading.Event) -> None:
     """End this worker when Ray's daemon, its parent, has gone: the node is lost for Ray."""
     while not over.wait(_FENCE_S):
         if os.getppid() != parent:

@@ -150,7 +150,7 @@ class SlurmCommands:
             except trio.TooSlowError:
                 msg = f"{command[0]}: not done after {_PATIENCE_S:g} s"
                 raise SilentError(msg) from None
-        return _judge(command[0], done)
+        return _checked_output(command[0], done)
 
 
 def _environment(of_program: Mapping[str, str]) -> dict[str, str]:
@@ -159,7 +159,7 @@ def _environment(of_program: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "LC_ALL": "C.UTF-8"}
 
 
-def _judge(name: str, done: subprocess.CompletedProcess[bytes]) -> str:
+def _checked_output(name: str, done: subprocess.CompletedProcess[bytes]) -> str:
     """Return the output of a command.
 
     Raises:

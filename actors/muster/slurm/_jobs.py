@@ -434,7 +434,7 @@ def result_of(batch: BatchJob, number: int) -> JobResult:
     if batch.trouble is not None:
         raise batch.trouble
     assert batch.last is not None, "a job that is over without trouble was seen"
-    return _judge(batch, batch.last)
+    return _job_result(batch, batch.last)
 
 
 def status_of(end: int) -> int:
@@ -442,7 +442,7 @@ def status_of(end: int) -> int:
     return _BY_SIGNAL - end if _BY_SIGNAL < end <= _BY_SIGNAL + _SIGNALS else end
 
 
-def _judge(batch: BatchJob, job: JobRecord) -> JobResult:
+def _job_result(batch: BatchJob, job: JobRecord) -> JobResult:
     """Return how the one command of a job has ended.
 
     Raises:

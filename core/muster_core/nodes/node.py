@@ -172,7 +172,7 @@ class DevicesAfter:
 
 # DEVICE-6
 def fits_on(need: DeviceNeed, free: Sequence[int]) -> bool:
-    """Return whether a need fits on devices of which so much is free."""
+    """Return whether a need fits on devices with these free amounts."""
     if need.is_share:
         return max(free) >= need.milli
     return free.count(WHOLE) >= need.count

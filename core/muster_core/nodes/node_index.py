@@ -31,7 +31,7 @@ from muster_core.values.devices import (
 from muster_core.values.resources import Resources
 
 FEW: Final = 8
-"""If fewer than one node in so many are candidates, these are sorted again."""
+"""The part of nodes below which candidates are sorted again: one in this many."""
 
 
 @final

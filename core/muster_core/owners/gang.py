@@ -4,7 +4,7 @@ A gang learns of its members only from the coordinator, which learns of them fro
 applications. So the order of these messages does not depend on which application reports first.
 
 Each member is in exactly one place, the same one as in its application. Messages inform the gang of
-changes by events; one commit at the end of a batch tells it what the rounds decided. The state
+changes by events; one commit at the end of a batch has the decisions of the rounds. The state
 follows the table in :mod:`muster_core.values.gangs`.
 """
 

@@ -41,7 +41,7 @@ class Types:
         self._keepers: list[Callable[[], None]] = []
 
     def call_when_grown(self, keeper: Callable[[], None]) -> None:
-        """Call a function whenever there are more types, before anybody uses their numbers."""
+        """Call a function whenever there are more types, before their numbers are used."""
         self._keepers.append(keeper)
 
     def find(self, name: str) -> int | None:

@@ -228,7 +228,7 @@ Affinity: TypeAlias = tuple[Term, ...]
 
 # AFFINITY-6
 def values_problem(operator: Operator, count: int) -> str | None:
-    """Return why an operator cannot be used with so many values, or None if it can."""
+    """Return why an operator cannot be used with a number of values, or None if it can."""
     match operator:
         case Operator.IN | Operator.NOT_IN:
             return None if count else f"{operator} needs at least one value"

@@ -42,7 +42,7 @@ class Limits:
 
 
 EVERY_NAME: Final = "*"
-"""In ``users`` or ``groups``: everybody whom no other entry of the queue names."""
+"""In ``users`` or ``groups``: all that no other entry of the queue names."""
 
 
 # LIMIT-2, PLACEMENT-4

@@ -141,7 +141,7 @@ class ObservedBinder:
 
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._mind, run, allocation)
+                nursery.start_soon(self._record_cancellation, run, allocation)
                 try:
                     await self._binder.run(allocation, on_started)
                 finally:
@@ -152,7 +152,7 @@ class ObservedBinder:
         finally:
             run.over = True
 
-    async def _mind(self, run: BinderRun, allocation: muster.Allocation) -> None:
+    async def _record_cancellation(self, run: BinderRun, allocation: muster.Allocation) -> None:
         """Record when a run is cancelled, even if the binder shields itself from that."""
         try:
             await trio.sleep_forever()

@@ -418,7 +418,7 @@ class NodeRoom:
         return Code.FRAGMENTED if is_in_parts(ask, self._free) else Code.NO_NODE_FITS
 
     def _look_at_nodes(self) -> None:
-        """Take note of all nodes; only those that have changed cost time."""
+        """Update the records of all nodes; only those that have changed cost time."""
         if self._is_current:
             return
         self._is_current = True

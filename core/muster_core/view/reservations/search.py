@@ -136,7 +136,7 @@ class StartSearch:
     ) -> tuple[Instant, tuple[Place, ...]] | None:
         """Return the first start of a party, looking at no nodes but those with room for a member.
 
-        What it finds is what the releases one by one would tell: other nodes have no effect.
+        The result is the same as with the releases one by one: other nodes have no effect.
         """
         self.until_us = min(self.until_us, timeline.until_us)
         members = Projection(self._state).order().sorted(party.members)

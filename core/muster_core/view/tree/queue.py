@@ -426,7 +426,7 @@ class ViewQueue(ABC):
         return self.divisors
 
     def refresh(self, shapes: ShapeTable, total: Mapping[str, int], exact: bool) -> bool:
-        """Update all computed attributes, and tell the parent.
+        """Update all computed attributes, and notify the parent.
 
         Args:
             shapes: The table of shapes.
