@@ -209,7 +209,7 @@ class JobWait:
         wait_s, shows = _SHORTEST_S, self._follows
         while (answer := self._get_ask(name)) is not None:
             if answer["item"]["place"] != _BOUND:
-                self._reasons.say(self._full_name(name), answer)
+                self._reasons.report(self._full_name(name), answer)
             elif shows:
                 try:
                     output.copy(sys.stdout.buffer)
@@ -299,7 +299,7 @@ class _ReasonNotices:
         self._text = ""
         self._said_at = 0.0
 
-    def say(self, name: str, answer: Mapping[str, Any]) -> None:
+    def report(self, name: str, answer: Mapping[str, Any]) -> None:
         """Print why an ask waits, unless that was printed already; its numbers may change often."""
         # Most commands need not wait, and do without these modules.
         from muster.cli._resources import dates_of, reason_text  # noqa: PLC0415 - see above

@@ -159,13 +159,13 @@ class Cluster:
                 if is_first:
                     await follower.find(seen.nodes)
                 added = await follower.follow(seen.nodes)
-                self.runs.tell(follower, seen.version)
+                self.runs.note_version(follower, seen.version)
                 if is_first:
                     self.runs.begun.set()
                     task_status.started()
                 await self._warm_up(added)
         finally:
-            self.runs.tell(follower, None)
+            self.runs.note_version(follower, None)
 
     async def run(
         self,

@@ -111,7 +111,7 @@ class Runs:
 
     # Nodes
 
-    def tell(self, follower: object, version: int | None) -> None:
+    def note_version(self, follower: object, version: int | None) -> None:
         """Record which list of nodes a scheduler knows; None if it does not follow any more."""
         if version is None:
             self._known_versions.pop(follower, None)

@@ -112,13 +112,13 @@ class _Keeper:
         try:
             self._spawn()
         except (_Failed, OSError) as error:
-            self._say(error=str(error))
+            self._send(error=str(error))
             return
-        self._say(started=True)
+        self._send(started=True)
         self._watch()
-        self._say(status=self._status)
+        self._send(status=self._status)
 
-    def _say(self, **what: object) -> None:
+    def _send(self, **what: object) -> None:
         try:
             os.write(self._answer, json.dumps(what).encode() + b"\n")
         except OSError:
@@ -136,7 +136,7 @@ class _Keeper:
         for end in (*files, go_read, wrong_write):
             os.close(end)
         _redirect_to_null(0, 1, 2)
-        self._say(child=child, at=started_at(child))
+        self._send(child=child, at=started_at(child))
         os.write(go_write, b"g")
         os.close(go_write)
         wrong = b""
@@ -281,9 +281,9 @@ def _exec_command(
         try:
             os.execvpe(command[0], command, job["env"])
         except OSError as error:
-            _tell(wrong, f"{error.strerror}: {command[0]!r}")
+            _write_error(wrong, f"{error.strerror}: {command[0]!r}")
     except BaseException as error:  # noqa: BLE001 - whatever it is, this process must not go on
-        _tell(wrong, str(error))
+        _write_error(wrong, str(error))
     os._exit(127)
 
 
@@ -295,7 +295,7 @@ def _enter(folder: str) -> None:
         raise _Failed(msg) from None
 
 
-def _tell(wrong: int, why: str) -> None:
+def _write_error(wrong: int, why: str) -> None:
     os.write(wrong, why.encode("utf-8", "replace")[:_CHUNK])
 
 

@@ -125,7 +125,7 @@ class Admission:
         """
         match event:
             case AddAsk() if event.gang is None:
-                return [self.registry.tell(event, origin)]
+                return [self.registry.message_for(event, origin)]
             case AddAsk() if event.gang is not None:
                 return list(self.add_members(event, event.gang, origin))
             case AddNode() | UpdateNode() | RemoveNode():

@@ -265,7 +265,7 @@ class Registry:
                 self.classes.add(event)
                 return []
             case _:
-                return [self.tell(event, origin)]
+                return [self.message_for(event, origin)]
 
     # PLACEMENT-22
     def _obey(self, configuration: Configuration) -> None:
@@ -336,7 +336,9 @@ class Registry:
         """Return whether an application is neither removed nor completed."""
         return key in self._identities
 
-    def tell(self, event: AddAsk | RemoveAsk | Release | FailBind, origin: Origin) -> TellApp:
+    def message_for(
+        self, event: AddAsk | RemoveAsk | Release | FailBind, origin: Origin
+    ) -> TellApp:
         """Return the message for an event that concerns only one application.
 
         Raises:

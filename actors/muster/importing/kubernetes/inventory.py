@@ -247,7 +247,7 @@ class DumpedGangs:
         """Record a PodGroup."""
         self._objects[gang] = fields
 
-    def say(self, gang: str, fields: GangFields) -> None:
+    def record(self, gang: str, fields: GangFields) -> None:
         """Record the fields of a gang from a pod; the first value of a field counts."""
         known = self._mentioned.get(gang)
         self._mentioned[gang] = fields if known is None else known.over(fields)
@@ -362,7 +362,7 @@ class Inventory:
     def _pod(self, found: DumpedObject) -> None:
         pod, defines = read_pod(found.value, found.place, self._labels)
         for gang, fields in defines:
-            self.gangs.say(gang, fields)
+            self.gangs.record(gang, fields)
         self._pods.add(pod.created_us, pod.packed())
 
     def _node(self, found: DumpedObject) -> None:

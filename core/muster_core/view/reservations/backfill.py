@@ -269,7 +269,7 @@ class Backfill:
         """Return a test whether an ask on a node delays no reservation; None if it never delays one."""
         if self._state.scopes.backfill(leaf) is None:
             return None
-        holdings = self._telling(leaf, app, ask)
+        holdings = self._sufficient_holdings(leaf, app, ask)
         if holdings is None:
             return lambda node: self.delayed_by(leaf, app, ask, node) is None
         end, now_us = self._end_of(leaf, ask), self._in_force.now_us
@@ -283,13 +283,13 @@ class Backfill:
 
         return may if is_enough else _never
 
-    def _telling(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Holdings | None:
+    def _sufficient_holdings(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Holdings | None:
         """Return the holdings if they suffice to see whether an ask delays a reservation, else None."""
         scope = self._state.scopes.backfill(leaf)
         if scope is None or has_topology(self._state, Member(app, ask)):
             return None
         holdings = self.holdings_of(scope)
-        if not holdings.tell(ask) or self._in_force.has_one_for(ask):
+        if not holdings.show_delays(ask) or self._in_force.has_one_for(ask):
             return None
         of_own_group = any(ask.gang in one.party.group for one in self._in_force.reservations)
         return None if ask.gang is not None and of_own_group else holdings

@@ -222,7 +222,7 @@ class Holdings:
             found |= known[1] & node.matching
         return found
 
-    def tell(self, ask: Ask) -> bool:
+    def show_delays(self, ask: Ask) -> bool:
         """Return whether they show if an ask delays others than its own group."""
         return not (
             self.has_devices or self._has_nodes or ask.shape.devices or self._state.kept_nodes
