@@ -1,7 +1,7 @@
 """Warnings about a ``backfill.depth`` that nothing reads.
 
-The warnings that the scheduler announces do not change. These ones are for authors of files, and come
-beside the others in ``Configuration.told``.
+The warnings that the scheduler announces do not change. These ones are for authors of files, and
+come beside the others in ``Configuration.told``.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 :class:`Lease` is the state machine. What keeps the record, such as an API server or a file that
 machines share, has to read it and to exchange it for another in one step.
 
-No two machines need the same time. The holder counts from before it asked to have the lease, and the
-others from after they have seen it change; so its time ends before theirs, if all clocks run at about
-the same rate. Exchanging also separates processes that want it at once: one of them has seen the version
-that is there, and what was asked for long ago and is carried out late changes nothing.
+No two machines need the same time. The holder counts from before it asked to have the lease, and
+the others from after they have seen it change; so its time ends before theirs, if all clocks run at
+about the same rate. Exchanging also separates processes that want it at once: one of them has seen
+the version that is there, and what was asked for long ago and is carried out late changes nothing.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The timekeeper is the task that waits until a timer is due. The pace makes long work yield
 regularly, so that other tasks of the program can run. Trio checks timers and sockets only after all
 ready tasks have run. So it is not enough that each task yields: all tasks of a scheduler share one
-pace, and together they use one slice of time between two such checks. The meter collects the figures;
-other parts of the program show them.
+pace, and together they use one slice of time between two such checks. The meter collects the
+figures; other parts of the program show them.
 """
 
 from __future__ import annotations

@@ -162,12 +162,12 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
 ) -> AsyncGenerator[Parts, None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
-    The companion, if there is one, receives every batch before callers and observers do. The
-    meter, if there is one, measures batches. If the store has another configuration than the given
-    one, ``comes_in`` decides whether the latter comes in; it gets the one in force, and the origin of
-    time in microseconds since 1970. The mirror, if there is one, gets batches when they are on disk,
-    before they are announced. With ``follows``, only the batches of :class:`Follow` are decided, until
-    :class:`Lead`.
+    The companion, if there is one, receives every batch before callers and observers do. The meter,
+    if there is one, measures batches. If the store has another configuration than the given one,
+    ``comes_in`` decides whether the latter comes in; it gets the one in force, and the origin of
+    time in microseconds since 1970. The mirror, if there is one, gets batches when they are on
+    disk, before they are announced. With ``follows``, only the batches of :class:`Follow` are
+    decided, until :class:`Lead`.
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)

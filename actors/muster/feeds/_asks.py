@@ -1,7 +1,7 @@
 """The fields of ``add_ask``, and the event that they become.
 
-A Pod is an ask, too. An annotation has the fields of ``add_ask`` for which a manifest has no place: a
-map of them in JSON.
+A Pod is an ask, too. An annotation has the fields of ``add_ask`` for which a manifest has no place:
+a map of them in JSON.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class Cause:
 class ImportAccount:
     """Counts the records that are read, those that become part of the feed, and those left out, by cause.
 
-    Every record that is read has to be taken or left out, once. A noted record is taken, but the feed
-    lacks a part of it; a changed one is taken, and the feed has it in another form.
+    Every record that is read has to be taken or left out, once. A noted record is taken, but the
+    feed lacks a part of it; a changed one is taken, and the feed has it in another form.
 
     Attributes:
         read: How many records were read, by kind, in the singular.

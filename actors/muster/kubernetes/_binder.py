@@ -1,8 +1,8 @@
 """Bindings and evictions: how the cluster carries out each allocation.
 
-A binding is sent at most once at a time, and only while the cache says that the same pod is there and
-wants it. Its answer can be lost, and the API server does not compare its uid. So the state of the pod
-in the watch, or in a request for it, decides in the end.
+A binding is sent at most once at a time, and only while the cache says that the same pod is there
+and wants it. Its answer can be lost, and the API server does not compare its uid. So the state of
+the pod in the watch, or in a request for it, decides in the end.
 """
 
 from __future__ import annotations

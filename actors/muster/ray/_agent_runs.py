@@ -472,8 +472,8 @@ class AgentRuns:
     async def _cancel_softly(self, run: AgentRun, within_s: float) -> bool:
         """Ask a run to end; return whether it is over in time.
 
-        Ray loses a soft cancel that comes while the task begins, and then delivers none of its items:
-        so it is sent several times. The runner does not interrupt its work twice.
+        Ray loses a soft cancel that comes while the task begins, and then delivers none of its
+        items: so it is sent several times. The runner does not interrupt its work twice.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + within_s

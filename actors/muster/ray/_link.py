@@ -2,8 +2,8 @@
 
 When the agent is lost, Ray kills the workers of its job, within a fraction of a second. A callable
 dies with its worker. A command does not: its keeper gives it the grace period, and its end is not
-reported. But the keeper knows the grace period, so the latest end is known: the ask of lost work does
-not begin again before.
+reported. But the keeper knows the grace period, so the latest end is known: the ask of lost work
+does not begin again before.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The part of each queue in the usage of it and its siblings, and the part that was its due.
 
-Only queues below a parent with a half-life count: there the parts are meant to meet the weights.
-A window is one half-life long and slides over the replay; now and then what queues had in it is
-compared with their weights. A queue without pending work gets less than its due by right: so the usage
-of queues while they had work pending is summed apart.
+Only queues below a parent with a half-life count: there the parts are meant to meet the weights. A
+window is one half-life long and slides over the replay; now and then what queues had in it is
+compared with their weights. A queue without pending work gets less than its due by right: so the
+usage of queues while they had work pending is summed apart.
 """
 
 from __future__ import annotations

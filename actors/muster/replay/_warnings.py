@@ -1,9 +1,10 @@
 """Warnings about what a feed says, found while it is read. No decision depends on them.
 
-The warnings of a configuration are announced without a place when it is loaded; here they have their
-file, line and path. The others are about names of resource types, some that look like a slip and those
-in a configuration that no node and no ask has, and about requests of asks and gangs that no node of the
-feed has. The nodes may come after the asks, so the latter is known only at the end of the feed.
+The warnings of a configuration are announced without a place when it is loaded; here they have
+their file, line and path. The others are about names of resource types, some that look like a slip
+and those in a configuration that no node and no ask has, and about requests of asks and gangs that
+no node of the feed has. The nodes may come after the asks, so the latter is known only at the end
+of the feed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The commands of Slurm: how they are run, and the list of jobs that ``squeue --json`` prints.
 
-It tells a refusal from a silence, and hides the differences in the fields of jobs between versions of
-Slurm. All jobs are asked for once a second while a task is interested.
+It tells a refusal from a silence, and hides the differences in the fields of jobs between versions
+of Slurm. All jobs are asked for once a second while a task is interested.
 """
 
 from __future__ import annotations

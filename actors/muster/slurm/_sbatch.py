@@ -1,8 +1,8 @@
 """The submission of a job as texts: the options of ``sbatch``, its script and its comment.
 
-One script is around each command, and one around those of a gang. The comment of a job names its ask:
-``muster:APP/ASK/RUN``, and ``@TERM`` if that is not the first term. These are pure functions, without
-commands or tasks.
+One script is around each command, and one around those of a gang. The comment of a job names its
+ask: ``muster:APP/ASK/RUN``, and ``@TERM`` if that is not the first term. These are pure functions,
+without commands or tasks.
 """
 
 from __future__ import annotations

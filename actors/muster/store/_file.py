@@ -1,8 +1,8 @@
 """The file and its directory: where it is, its lock, its tables, how it is made and migrated.
 
-STORE-14. One process writes, and the lock names it to others. The operating system holds the lock, so it
-ends with the process, however that ends. The lock's file stays, with the facts of who has it or had
-it last.
+STORE-14. One process writes, and the lock names it to others. The operating system holds the lock,
+so it ends with the process, however that ends. The lock's file stays, with the facts of who has it
+or had it last.
 
 An older format becomes this one by the table of migrations.
 """

@@ -4,8 +4,8 @@ A route is the message to an owner, or the start of one, to which the admission 
 
 When several objects are admitted as a whole, the steps that undo them are kept here, too.
 
-The facts are those that admission owns and cannot compute: the configuration, names, priority classes
-and annotations of gangs.
+The facts are those that admission owns and cannot compute: the configuration, names, priority
+classes and annotations of gangs.
 """
 
 from __future__ import annotations

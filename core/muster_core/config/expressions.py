@@ -1,11 +1,11 @@
 """Regular expressions in filters, in time proportional to the length of a name (PLACEMENT-5).
 
-RE2 and Python's ``re`` must both accept an expression, with the same meaning; any other one is refused.
-It is parsed into a tree of patterns.
+RE2 and Python's ``re`` must both accept an expression, with the same meaning; any other one is
+refused. It is parsed into a tree of patterns.
 
 ``re`` would try ways one after the other, and for ``(a+)+$`` their number doubles with each
-character of a name that any user may choose. Here all ways are followed at once, one character after
-the other, so the time is at most that of the expression times that of the name.
+character of a name that any user may choose. Here all ways are followed at once, one character
+after the other, so the time is at most that of the expression times that of the name.
 """
 
 from __future__ import annotations

@@ -155,10 +155,10 @@ class CoordinatorMachine:
     def load(self, facts: Facts) -> Steps[list[AnyRoute]]:
         """Begin to load a checkpoint, instead of :meth:`start`.
 
-        The machine must be new, with the configuration in force of these facts. The owners are started
-        and get their facts; when they have reported as in any epoch, :meth:`end_loading` has to follow.
-        If there was no batch before the checkpoint, this only starts the queues, and the owners report
-        with the first batch.
+        The machine must be new, with the configuration in force of these facts. The owners are
+        started and get their facts; when they have reported as in any epoch, :meth:`end_loading`
+        has to follow. If there was no batch before the checkpoint, this only starts the queues, and
+        the owners report with the first batch.
 
         Returns:
             The messages that start all owners, each with its own facts.

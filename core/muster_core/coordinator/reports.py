@@ -4,8 +4,8 @@ An epoch tracks the owners that got messages in a batch, and therefore have to r
 to an application carries a credit. When the reports have returned as many credits as were sent, no
 request is without an answer.
 
-The facts of a checkpoint are those that the owners and the coordinator own and cannot compute. A snapshot
-is built from those of the owners, and from the nodes and shares of the view.
+The facts of a checkpoint are those that the owners and the coordinator own and cannot compute. A
+snapshot is built from those of the owners, and from the nodes and shares of the view.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class ReportRequests:
             each with the number of its children that report. Empty if only applications got
             requests: these report to the coordinator, and queues get them with the commits.
         credits: How many requests to applications the reports have to answer.
-        commits: The applications that are gone since an earlier epoch of the batch, for the queues that
-            do not know it yet; they get them before they report.
+        commits: The applications that are gone since an earlier epoch of the batch, for the queues
+            that do not know it yet; they get them before they report.
     """
 
     epoch: int

@@ -1,8 +1,8 @@
 """The domains of an attribute: their order, and how many equal asks each has room for.
 
-TOPOLOGY-7, TOPOLOGY-10. Domains are ordered like nodes that have the sums of their schedulable nodes.
-Results for a node are kept until the node changes, so that a gang that is tried in vain again and again
-costs little.
+TOPOLOGY-7, TOPOLOGY-10. Domains are ordered like nodes that have the sums of their schedulable
+nodes. Results for a node are kept until the node changes, so that a gang that is tried in vain
+again and again costs little.
 """
 
 from __future__ import annotations

@@ -369,8 +369,8 @@ class Configuration:
         quota_preemption: ``preemption.quotapreemptionenabled``.
         placement_rules: Its ``placementrules``; empty if applications name their queues.
         warnings: Messages for an operator, in the order of the text; they are announced.
-        told: The same warnings with their places, and those about names that look like a slip, which
-            are for the author of the text and not announced.
+        told: The same warnings with their places, and those about names that look like a slip,
+            which are for the author of the text and not announced.
         types: The resource types that it names, in the order of the text.
         typical: The typical asks for ``fgd``; empty if they are learned.
     """

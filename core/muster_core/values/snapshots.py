@@ -252,8 +252,8 @@ class Snapshot:
         gangs: Every gang that is defined or has members, by full name.
         limits: Every limit of a user or a group for which an application counts, by queue; the
             users come before the groups.
-        reservations: The reservations that the last round has left, by ``app/ask``: by the path of the
-            scope, then in the order of the reservations and of placing.
+        reservations: The reservations that the last round has left, by ``app/ask``: by the path of
+            the scope, then in the order of the reservations and of placing.
         usage: What every queue below a parent with a ``usage.half.life`` has used lately, and every
             user of a leaf with ``usage.users``: by path, the users after their leaf.
     """

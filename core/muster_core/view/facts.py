@@ -193,8 +193,8 @@ class LastRoundFacts:
         hopeless: The groups of gangs that were sure not to fit: the names of the gangs of each.
         failed_on: The node of the last failed bind of each ask that has held none since: the key
             of the application, the name of the ask, the name of the node.
-        failed_with: The messages of these failed binds, if they have one: the key of the application, the
-            name of the ask, the message.
+        failed_with: The messages of these failed binds, if they have one: the key of the
+            application, the name of the ask, the message.
         reservations: The reservations in force, by scope, and in the order of each scope.
     """
 

@@ -264,8 +264,8 @@ class _Combined:
     Attributes:
         case: The ask.
         part: The other part.
-        bounds: The bounds to raise in its queues: ``maxapplications``, ``max``, and the limits of its
-            user and its group.
+        bounds: The bounds to raise in its queues: ``maxapplications``, ``max``, and the limits of
+            its user and its group.
         room: The room on nodes.
     """
 

@@ -1,7 +1,7 @@
 """The inventory of dumps: the pods, nodes, queues and gangs that were read, until all dumps are read.
 
-Queues are those of Volcano and ElasticQuotas of Koordinator. A gang has the objects that define it, and the
-number of its members in the dump.
+Queues are those of Volcano and ElasticQuotas of Koordinator. A gang has the objects that define it,
+and the number of its members in the dump.
 """
 
 from __future__ import annotations

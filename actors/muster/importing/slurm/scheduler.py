@@ -325,7 +325,8 @@ def take_nodes(setup: SchedulerOptions, workload: Workload) -> None:
 
     Args:
         setup: How Slurm schedules.
-        workload: Gets the order of nodes with a comment; its account, the options that a feed cannot have.
+        workload: Gets the order of nodes with a comment; its account, the options that a feed
+            cannot have.
     """
     value, place = setup.options.get(_SELECT, ("", ""))
     spreading = {name: one for name, one in setup.partitions.items() if one.spreads}

@@ -254,8 +254,8 @@ def no_room(
     Args:
         ask: The ask.
         seen: The nodes as they are for it.
-        lacks: Returns how many members the Strict group of the ask lacks, and the sum of their requests
-            together; None if it is in none, or the only one that it lacks.
+        lacks: Returns how many members the Strict group of the ask lacks, and the sum of their
+            requests together; None if it is in none, or the only one that it lacks.
     """
     if seen.fitting:
         return

@@ -117,8 +117,8 @@ class ActiveReservations:
 class StartView:
     """The view at the start of a reservation, with the parties that hold their nodes then.
 
-    Few nodes are asked about, so those for which no caller asks whether an ask fits are left as they
-    are, as long as no headroom depends on them.
+    Few nodes are asked about, so those for which no caller asks whether an ask fits are left as
+    they are, as long as no headroom depends on them.
 
     Args:
         without: An ask that holds nothing, or None.

@@ -1,10 +1,10 @@
 """Parties: the asks of a reservation, their reserved nodes, and their future holdings.
 
-The holdings show whether the parties still have enough beside an ask. Only a projection shows this for
-devices, topologies and nodes that node services keep. For all other asks
-only those reservations count that are to hold a part of the same node, queue or limit: to any other
-one there is as much room as now, or more. So the starts are looked at one after another, with what
-is released and what is held up to each.
+The holdings show whether the parties still have enough beside an ask. Only a projection shows this
+for devices, topologies and nodes that node services keep. For all other asks only those
+reservations count that are to hold a part of the same node, queue or limit: to any other one there
+is as much room as now, or more. So the starts are looked at one after another, with what is
+released and what is held up to each.
 """
 
 from __future__ import annotations

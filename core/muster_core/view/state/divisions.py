@@ -1,7 +1,7 @@
 """The amounts that queues deserve whose parents share by weight (SHARE-2 to SHARE-11).
 
-Such a parent divides its amounts among its children, each type by itself. The part of a child replaces
-its ``guaranteed``; readers of either use ``deserved`` of the queue.
+Such a parent divides its amounts among its children, each type by itself. The part of a child
+replaces its ``guaranteed``; readers of either use ``deserved`` of the queue.
 
 The amounts change between batches only, and most batches change none: a division keeps what it was
 computed from, and is made again when a result may be another one. Mostly only the asks of a child
