@@ -255,7 +255,7 @@ def no_room(
         ask: The ask.
         seen: The nodes as they are for it.
         lacks: Returns how many members the Strict group of the ask lacks, and the sum of their
-            requests together; None if it is in none, or the only one that it lacks.
+            requests; None if it is in none, or the only one that it lacks.
     """
     if seen.fitting:
         return
