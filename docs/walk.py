@@ -61,7 +61,7 @@ WALK: Final = (
         "muster_core.admission.admission:Admission.admit",
         "It is admitted: its application will be told.",
     ),
-    Step("muster._runtime.batches:Batches.hear_owners", "The owners concerned are to report."),
+    Step("muster._runtime.batches:Batches.collect_reports", "The owners concerned are to report."),
     Step(
         "muster_core.owners.application:ApplicationMachine.handle",
         "The application has a pending ask, and reports.",

@@ -143,7 +143,7 @@ class _Gang:
             return
         peers = {(one.allocation.step, one.allocation.peers) for one in self._failed}
         if len(peers) == 1 and len(self._failed) == min(peers)[1]:
-            # Nobody else was bound: the whole of it may be smaller the next time.
+            # No other member was bound: the gang may be smaller the next time.
             self._size = len(self._failed)
         self._let_go()
 

@@ -1,7 +1,7 @@
 """Warnings about properties without effect: a ``backfill.depth`` or a ``queue.weight`` for nothing.
 
-What the scheduler announces of a configuration does not change. These warnings are for those who
-read files, and come beside the others in ``Configuration.told``.
+The warnings that the scheduler announces do not change. These ones are for authors of files, and
+come beside the others in ``Configuration.told``.
 """
 
 from __future__ import annotations

@@ -304,9 +304,9 @@ class _Command:
             try:
                 os.execvpe(command[0], command, self._job["env"])
             except OSError as error:
-                _report_error(errors, self._message(repr(command[0]), error))
+                _write_error(errors, self._message(repr(command[0]), error))
         except BaseException as error:  # noqa: BLE001 - whatever it is, this process must not go on
-            _report_error(errors, str(error))
+            _write_error(errors, str(error))
         os._exit(127)
 
     def _enter(self) -> None:
@@ -483,9 +483,9 @@ class _PipeKeeper:
         try:
             command.start(_open_files(self._job), self._note)
         except (_StartError, OSError) as error:
-            self._say(error=str(error))
+            self._send(error=str(error))
             return
-        self._say(started=True)
+        self._send(started=True)
         while not command.is_over():
             if self._leash in command.wait(self._leash):
                 if not os.read(self._leash, _CHUNK):
@@ -495,11 +495,11 @@ class _PipeKeeper:
             elif self._leash < 0 and not command.is_killed:
                 self._look_for_daemon()
         assert command.status is not None, "it has not ended"
-        self._say(status=os.waitstatus_to_exitcode(command.status))
+        self._send(status=os.waitstatus_to_exitcode(command.status))
 
     def _note(self, child: int) -> None:
-        _to_nowhere(0, 1, 2)
-        self._say(child=child, at=started_at(child))
+        _redirect_to_null(0, 1, 2)
+        self._send(child=child, at=started_at(child))
 
     def _look_for_daemon(self) -> None:
         """Give no more grace when Ray's daemon has gone, after the worker.
@@ -510,7 +510,7 @@ class _PipeKeeper:
         if started_at(self._job["parent"]) != self._job["parent_at"]:
             self._command.kill()
 
-    def _say(self, **message: object) -> None:
+    def _send(self, **message: object) -> None:
         with suppress(OSError):  # the worker has gone; the leash says so
             os.write(self._answer, json.dumps(message).encode() + b"\n")
 
@@ -553,7 +553,7 @@ def _signals() -> int:
     return wakes
 
 
-def _to_nowhere(*numbers: int) -> None:
+def _redirect_to_null(*numbers: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in numbers:
         os.dup2(nothing, number)
@@ -612,7 +612,7 @@ def _take_identity(job: dict[str, Any]) -> None:
         os.setuid(uid)
 
 
-def _report_error(errors: int, message: str) -> None:
+def _write_error(errors: int, message: str) -> None:
     os.write(errors, message.encode("utf-8", "replace")[:_CHUNK])
 
 
@@ -645,7 +645,7 @@ def main_of_record(folder: Path, leash: int) -> None:
     if os.fork() == 0:
         try:
             os.close(read)
-            _to_nowhere(0, 1, 2)
+            _redirect_to_null(0, 1, 2)
             if leash >= 0:
                 os.set_inheritable(leash, False)
             _keep_record(folder, leash, write)

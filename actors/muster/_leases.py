@@ -3,10 +3,10 @@
 :class:`Lease` is the state machine. What keeps the record, such as an API server or a file that
 machines share, has to read it and to exchange it for another in one step.
 
-No two machines need the same time. The holder counts from before it asked to have the lease, and the
-others from after they have seen it change; so its time ends before theirs, if all clocks run at about
-the same rate. Exchanging also keeps apart those who want it at once: one of them has seen the version
-that is there, and what was asked for long ago and is carried out late changes nothing.
+No two machines need the same time. The holder counts from before it asked to have the lease, and
+the others from after they have seen it change; so its time ends before theirs, if all clocks run at
+about the same rate. Exchanging also separates processes that want it at once: one of them has seen
+the version that is there, and what was asked for long ago and is carried out late changes nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class LeaseRecord:
     """What is known of a lease.
 
     Attributes:
-        holder: Who holds it; empty for nobody.
+        holder: The name of its holder; empty without one.
         url: Where the holder is reached; empty if that is not known.
         term: The number of its term; 0 if it is not known.
-        seconds: How long it holds if nobody renews it.
+        seconds: How long it holds without a renewal.
     """
 
     holder: str = ""
@@ -51,7 +51,7 @@ class LeaseTimes:
     """The times of a lease, in seconds.
 
     Attributes:
-        held_s: How long it holds if nobody renews it.
+        held_s: How long it holds without a renewal.
         renewed_s: How often it is renewed, and how often others look at it.
         given_up_s: How long its holder keeps it after the last renewal that succeeded.
     """
@@ -78,7 +78,7 @@ class Lease(ABC):
     Args:
         place: Where it is, in words for the log, such as ``the lease default/muster``.
         holder: What this process calls itself there; no other process ever has that name.
-        url: Where the others are told that this process is reached.
+        url: The address of this process for the others.
         times: Its times.
 
     Attributes:
@@ -90,7 +90,7 @@ class Lease(ABC):
     """
 
     def __init__(self, place: str, holder: str, url: str = "", times: LeaseTimes = TIMES) -> None:
-        assert holder, "an empty name is that of nobody"
+        assert holder, "an empty name means that there is no holder"
         self.holder = holder
         self.url = url
         self.term = 0
@@ -215,7 +215,7 @@ class Lease(ABC):
     async def hold(self) -> None:
         """Renew the lease, which was acquired, until it is lost or released.
 
-        It is lost after a time without a renewal that succeeded, and if somebody else has it.
+        It is lost after a time without a renewal that succeeded, and if another process has it.
         """
 
         def can() -> bool:
@@ -238,7 +238,7 @@ class Lease(ABC):
         async def give() -> bool:
             version = await self._look()
             is_ours = version is not None and self._seen.holder == self.holder
-            # The address stays: whoever led last may go on, if nobody has led since.
+            # The address stays: the last leader may go on, if no other has led since.
             return is_ours and await self._write(version, LeaseRecord(url=self.url, seconds=1))
 
         with trio.CancelScope(shield=True):
@@ -299,7 +299,7 @@ class Lease(ABC):
 
     @property
     def _others_until(self) -> float:
-        """Until when somebody else holds it, if nobody renews it, by trio's clock."""
+        """Until when another process holds it without a renewal, by trio's clock."""
         return self._since + (self._seen.seconds or self.times.held_s)
 
     def _is_free(self) -> bool:

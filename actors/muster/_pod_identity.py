@@ -1,4 +1,4 @@
-"""Which pod of Kubernetes an ask stands for, and why a pod has no ask.
+"""The pod of Kubernetes of an ask, and why a pod has no ask.
 
 An ask of a live cluster runs no command of Muster's. Its ``env`` names its pod, by the variables with
 which manifests commonly pass on the fields of the downward API; so it is in the store, in a converted
@@ -54,12 +54,12 @@ class PodIdentity:
 
     @classmethod
     def of(cls, work: Work | None) -> PodIdentity | None:
-        """Return the pod for which an ask with this work stands; None if it is another ask."""
+        """Return the pod of an ask with this work; None if it is another ask."""
         if work is None:
             return None
         get = work.env.get
         namespace, name, uid, owner = map(get, _VARIABLES.values())
-        # Whoever looks for one pod asks this of tens of thousands.
+        # A search for one pod asks this of tens of thousands.
         return cls(namespace, name, uid, owner or "") if namespace and name and uid else None
 
 
@@ -94,7 +94,7 @@ class PodFilter:
         )
 
     def finds(self, work: Work | None) -> bool:
-        """Return whether an ask with this work stands for a pod, and that is meant."""
+        """Return whether an ask with this work has a pod that passes the filter."""
         if work is None or self.name not in {None, work.env.get(_VARIABLES["name"])}:
             return False
         return self.admits(PodIdentity.of(work))

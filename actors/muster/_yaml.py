@@ -286,7 +286,7 @@ class TreeBuilder:
         self._written = 0
 
     def forget_anchors(self) -> None:
-        """Start a document: its aliases cannot name what stands in an earlier one."""
+        """Start a document: its aliases cannot name anchors of an earlier one."""
         self._anchors.clear()
 
     def build(self, first: Token) -> tuple[Tree, str | None]:
@@ -336,7 +336,7 @@ class TreeBuilder:
 
     def _complete(self, node: LocatedMap, frame: _Frame) -> None:
         """Give a map what ``<<`` merges, and the entries whose keys no map may have."""
-        if not self._rules.is_whole:  # none of the values of a key that stands twice counts
+        if not self._rules.is_whole:  # none of the values of a repeated key counts
             for key, _ in frame.others:
                 if isinstance(key, str):
                     node.pop(key, None)

@@ -321,9 +321,9 @@ class Server:
             raise ServerError(self._unreachable(error)) from error
 
     def _unreachable(self, error: httpx.TransportError) -> str:
-        asked, message = error.request.url, str(error) or type(error).__name__
-        if asked.netloc != self.client.base_url.netloc:
-            leader = f"{asked.scheme}://{asked.netloc.decode()}"
+        url, message = error.request.url, str(error) or type(error).__name__
+        if url.netloc != self.client.base_url.netloc:
+            leader = f"{url.scheme}://{url.netloc.decode()}"
             message = f"{self.url}: follows {leader}, which cannot be reached: {message}"
             return (
                 f"{message}: if that server is gone for good, `muster promote` lets this one lead"
@@ -331,7 +331,7 @@ class Server:
         message = f"{self.url}: cannot be reached: {message}"
         if "WRONG_VERSION_NUMBER" in message:
             return f"{message}: does it speak plain HTTP, so that its address begins with http://?"
-        if isinstance(error, httpx.RemoteProtocolError) and asked.scheme == "http":
+        if isinstance(error, httpx.RemoteProtocolError) and url.scheme == "http":
             return f"{message}: does it speak HTTPS, so that its address begins with https://?"
         return f"{message}: is `muster serve` running there?"
 

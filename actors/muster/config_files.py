@@ -118,7 +118,7 @@ def _candidate(part: object, file: str | None) -> object:
     """Return the configuration that a document is or contains; None for any other object.
 
     Raises:
-        ConfigError: If it is a ConfigMap in which something else stands for the text.
+        ConfigError: If it is a ConfigMap that has another value in place of the text.
     """
     if not _is_object(part):
         return part
@@ -315,7 +315,7 @@ def _parsed(text: str, file: str | None, inside: Embedded | None = None) -> list
     Args:
         text: The text.
         file: The name of the file.
-        inside: Where the text stands in the file, if it is not all of it.
+        inside: The place of the text in the file, if it is not all of it.
 
     Raises:
         ConfigError: If the text is not YAML, or uses YAML that a configuration must not use.
@@ -353,7 +353,7 @@ def _documents(text: str, above: int) -> list[Tree]:
 
 
 def _put_on_line(document: Tree, line: int | None) -> None:
-    """Say that a whole document stands on one line."""
+    """Set the line of all values of a document."""
     waiting: list[object] = [document]
     while waiting:
         part = waiting.pop()

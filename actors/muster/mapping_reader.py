@@ -95,7 +95,7 @@ class MappingReader:
         return default
 
     def texts(self, node: object, path: str) -> tuple[str, ...]:
-        """Return a list of texts; one text stands for a list of it."""
+        """Return a list of texts; a single text is a list of one."""
         if node is None:
             return ()
         items = items_of(node)

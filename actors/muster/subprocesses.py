@@ -223,12 +223,12 @@ async def end_group(
     _signal(group, signal.SIGCONT)  # a stopped process would not handle SIGTERM otherwise
     with trio.move_on_after(grace_s):
         await reap()
-        await _gone(group)
+        await _wait_until_gone(group)
         return
     _signal(group, signal.SIGKILL)
     await reap()
     with trio.move_on_after(_KILLED_IS_GONE_S):
-        await _gone(group)
+        await _wait_until_gone(group)
 
 
 def _signal(group: int, number: int) -> None:
@@ -251,7 +251,7 @@ def _exists(group: int) -> bool:
     return True
 
 
-async def _gone(group: int) -> None:
+async def _wait_until_gone(group: int) -> None:
     """Wait until no process of a group runs any more; its leader is reaped already.
 
     The other members are not children of this process. Another process reaps them late or

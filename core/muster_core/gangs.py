@@ -297,8 +297,8 @@ class GangLinks:
         fresh = [name]
         while fresh:
             current = fresh.pop()
-            for near in (*self._lists.get(current, ()), *self._named_by.get(current, ())):
-                if near not in found:
-                    found.add(near)
-                    fresh.append(near)
+            for neighbour in (*self._lists.get(current, ()), *self._named_by.get(current, ())):
+                if neighbour not in found:
+                    found.add(neighbour)
+                    fresh.append(neighbour)
         return found

@@ -136,13 +136,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a stale priority: a queue does not notice that one of its own has fallen",
-        "muster_core.owners.queue:QueueMachine._hear",
+        "muster_core.owners.queue:QueueMachine._set_child_values",
         "self._stale = True",
         "self._stale = values.priority is not None",
     ),
     Mutant(
         "a stale total: what is bound does not count in its queue until something else is",
-        "muster_core.owners.queue:QueueMachine._hear",
+        "muster_core.owners.queue:QueueMachine._set_child_values",
         "replace_in(self._allocated, before.allocated, values.allocated)",
         "replace_in(self._allocated, before.allocated, (values if values.pending else before)"
         ".allocated)",
@@ -326,7 +326,7 @@ MUTANTS: Final = (
         "muster._runtime.announcer:Announcer._announce",
         """            if decided:
                 began = perf_counter()
-                with self._blame:
+                with self._foreign_errors:
                     await self._write(decided)
                 if self._meter is not None:
                     self._meter.commit.note(perf_counter() - began)

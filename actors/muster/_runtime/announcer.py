@@ -83,9 +83,9 @@ class Journal(Protocol):
     ``write`` may be asynchronous (``async def``): then other tasks run while it waits. With
     :mod:`muster.asyncio` it runs in the program's loop. It must not call the scheduler, which waits
     for it. When the block of the scheduler is cancelled or left by an exception, ``write`` may go
-    on, so that a batch is not cut short. After five more seconds it is cancelled, and nobody
-    learns of that batch. Callers wait for it, also those that are cancelled. So if it may hang, it
-    needs a time limit of its own.
+    on, so that a batch is not cut short. After five more seconds it is cancelled, and that batch is
+    not announced. Callers wait for it, also those that are cancelled. So if it may hang, it needs a
+    time limit of its own.
 
     A ``write`` that is not asynchronous stops the whole scheduler while it works. So a journal may
     have a method ``write_in_steps`` instead, as :class:`muster.feeds.DecisionLog` has. It is called

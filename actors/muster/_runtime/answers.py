@@ -1,7 +1,7 @@
 """Answers to the calls of a batch, and dry runs.
 
-The answers have the result of each event of a call. A dry run tries events on a copy of the state, and
-returns the refusals and decisions that would follow.
+The answers have the result of each event of a call. A dry run tries events on a copy of the state,
+and returns the refusals and decisions that would follow.
 """
 
 from __future__ import annotations

@@ -448,10 +448,10 @@ class Batches:
         report = await self._pace.take(closing.collect(root, direct))
         del root, direct
         self._deliver(await self._pace.take(self.machine.apply(report)))
-        things = await self._forget_gone(report)
+        garbage = await self._forget_gone(report)
         del report
-        if len(things) > PIECE:
-            await self._pace.let_go(things)
+        if len(garbage) > PIECE:
+            await self._pace.let_go(garbage)
 
     async def _forget_gone(self, report: EpochReport) -> list[object]:
         """Forget the owners that are gone; return what is to be freed in pieces.
@@ -461,17 +461,17 @@ class Batches:
         for queue in report.queues:
             if queue.gone:
                 del self._queues[queue.key]
-        things: list[object] = []
+        garbage: list[object] = []
         for piece in slices(report.apps):
             for app in piece:
                 if app.gone:
                     del self._apps[app.identity.key]
                 if len(app.actions) > PIECE:
-                    things += app.actions
+                    garbage += app.actions
             if self._pace.is_up():
                 await self._pace.rest()
-        things += report.apps
-        return things
+        garbage += report.apps
+        return garbage
 
     async def _send(self, messages: Iterable[tuple[Mailbox[T], T]]) -> None:
         """Send messages to owners, and let them read whenever a portion of messages waits."""

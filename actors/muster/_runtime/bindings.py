@@ -92,7 +92,7 @@ class Bindings:
     Args:
         work: Does the work of an allocation.
         timeout_s: How long the binder may take to start work, in seconds of trio's clock.
-        tell: Sends a note to the coordinator; it may wait for a place at the entry.
+        notify: Sends a note to the coordinator; it may wait for a place at the entry.
         resume: Goes on with the work of an allocation from an earlier run of the program; None if
             the binder cannot.
     """
@@ -101,13 +101,13 @@ class Bindings:
         self,
         work: Work,
         timeout_s: float,
-        tell: Callable[[Note], Awaitable[None]],
+        notify: Callable[[Note], Awaitable[None]],
         resume: Work | None = None,
     ) -> None:
         self._do = work
         self._resume = resume
         self._timeout_s = timeout_s
-        self._notify = tell
+        self._notify = notify
         #: The last unfinished run of each ask, by the names of application and ask.
         self._jobs: dict[tuple[str, str], _Job] = {}
 

@@ -3,8 +3,8 @@
 The timekeeper is the task that waits until a timer is due. The pace makes long work yield
 regularly, so that other tasks of the program can run. Trio checks timers and sockets only after all
 ready tasks have run. So it is not enough that each task yields: all tasks of a scheduler share one
-pace, and together they use one slice of time between two such checks. The meter collects the figures;
-other parts of the program show them.
+pace, and together they use one slice of time between two such checks. The meter collects the
+figures; other parts of the program show them.
 """
 
 from __future__ import annotations
@@ -144,14 +144,14 @@ SMALL_PIECE: Final = 8
 """How many events are created from maps between two checks of the clock."""
 
 
-def slices(things: Sequence[T]) -> Iterator[Sequence[T]]:
+def slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield a sequence in pieces of at most :data:`PIECE` items, in order."""
-    if len(things) <= PIECE:
-        if things:
-            yield things
+    if len(items) <= PIECE:
+        if items:
+            yield items
         return
-    for at in range(0, len(things), PIECE):
-        yield things[at : at + PIECE]
+    for at in range(0, len(items), PIECE):
+        yield items[at : at + PIECE]
 
 
 @final
@@ -207,15 +207,15 @@ class Pace:
         except StopIteration as end:
             return cast("R", end.value)
 
-    async def let_go(self, things: list[T], *, shield: bool = False) -> None:
+    async def let_go(self, items: list[T], *, shield: bool = False) -> None:
         """Empty a list in pieces, because freeing many objects at once takes long.
 
         Args:
-            things: The list, which must have no other user.
+            items: The list, which must have no other user.
             shield: Whether this must not be cancelled in between.
         """
-        while things:
-            del things[-PIECE:]
+        while items:
+            del items[-PIECE:]
             if self.is_up():
                 await self.rest(shield=shield)
 

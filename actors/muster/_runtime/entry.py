@@ -44,7 +44,7 @@ class EntryQueue(Generic[T]):
 
     # For callers
 
-    async def put(self, thing: T) -> None:
+    async def put(self, item: T) -> None:
         """Put a request into the entry; wait for a place if it is full.
 
         A caller that is cancelled while it waits has put nothing in.
@@ -56,15 +56,15 @@ class EntryQueue(Generic[T]):
         if self._is_closed:
             raise closed_error(self._cause)
         if len(self._items) >= BOUND:
-            await self._put_later(thing)
+            await self._put_later(item)
             return
-        self._items.append(thing)
+        self._items.append(item)
         self._wake()
         await trio.lowlevel.cancel_shielded_checkpoint()
 
-    async def _put_later(self, thing: T) -> None:
+    async def _put_later(self, item: T) -> None:
         task = trio.lowlevel.current_task()
-        self._parked[task] = thing
+        self._parked[task] = item
 
         def abort(_: RaiseCancelT) -> trio.lowlevel.Abort:
             del self._parked[task]
@@ -115,12 +115,12 @@ class EntryQueue(Generic[T]):
 
     def take(self) -> T:
         """Take the oldest request; its place goes to the caller that has waited longest."""
-        thing = self._items.popleft()
+        item = self._items.popleft()
         if self._parked:
             task = next(iter(self._parked))
             self._items.append(self._parked.pop(task))
             trio.lowlevel.reschedule(task)
-        return thing
+        return item
 
 
 def closed_error(cause: Exception | None = None) -> ClosedSchedulerError:

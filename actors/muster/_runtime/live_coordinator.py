@@ -211,12 +211,12 @@ class LiveCoordinator:
             for call in (*self._serving, *self._waiting()):
                 refuse(call, self._foreign_errors.error)
             if self._announcer is None:
-                self._tell_end(ended)
+                self._publish_end(ended)
             else:
                 # A batch that is being written may still be announced; nothing follows the end.
-                self._announcer.at_end(partial(self._tell_end, ended))
+                self._announcer.at_end(partial(self._publish_end, ended))
 
-    def _tell_end(self, ended: MusterError | None) -> None:
+    def _publish_end(self, ended: MusterError | None) -> None:
         """Notify handles and observers that the scheduler has ended.
 
         Args:

@@ -250,5 +250,5 @@ GangOwner = Owner[GangMachine, ToGang, GangReport, GangSnapshot, GangFacts]
 
 def broken_error(kind: str, name: str, message: object) -> BrokenSchedulerError:
     """Create the error for the failure of an owner, which is always a bug."""
-    who = f"{kind} {name!r}" if name else kind
-    return BrokenSchedulerError(f"the {who} failed on {message!r:.500}")
+    owner = f"{kind} {name!r}" if name else kind
+    return BrokenSchedulerError(f"the {owner} failed on {message!r:.500}")

@@ -252,7 +252,7 @@ class Tracker:
         if found is None:
             registry = self._machine.registry
             if not registry.has_app(app):
-                raise RefusedError(registry.what_is_wrong_with(app))
+                raise RefusedError(registry.problem_of_app(app))
             msg = f"ask: {ask!r} is no ask of application {app!r}"
             raise RefusedError(msg)
         return self._add(app, found, self._status(place, allocation))
@@ -284,8 +284,8 @@ class Tracker:
         seen = self._machine.app(app)
         assert seen is not None, "an ask without an application"
         queue = seen.identity.path
-        about = app, ask.name, ask.seq, queue, ask.resources, ask.gang
-        tracked = TrackedAsk(*about, Watched(status), ask.work, ask.once)
+        fields = app, ask.name, ask.seq, queue, ask.resources, ask.gang
+        tracked = TrackedAsk(*fields, Watched(status), ask.work, ask.once)
         self._asks[app, ask.name] = tracked
         if ask.gang is not None:
             self._members.setdefault(ask.gang, {})[app, ask.name] = tracked

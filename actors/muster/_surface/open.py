@@ -162,12 +162,12 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
 ) -> AsyncGenerator[Parts, None]:
     """Run the parts of a scheduler; see :func:`open_scheduler`.
 
-    The companion, if there is one, receives every batch before callers and observers do. The
-    meter, if there is one, measures batches. If the store has another configuration than the given
-    one, ``comes_in`` decides whether the latter comes in; it gets the one in force, and the origin of
-    time in microseconds since 1970. The mirror, if there is one, gets batches when they are on disk,
-    before they are announced. With ``follows``, only the batches of :class:`Follow` are decided, until
-    :class:`Lead`.
+    The companion, if there is one, receives every batch before callers and observers do. The meter,
+    if there is one, measures batches. If the store has another configuration than the given one,
+    ``comes_in`` decides whether the latter comes in; it gets the one in force, and the origin of
+    time in microseconds since 1970. The mirror, if there is one, gets batches when they are on
+    disk, before they are announced. With ``follows``, only the batches of :class:`Follow` are
+    decided, until :class:`Lead`.
     """
     _check_limits(bind_timeout, bind_attempts)
     configuration = configuration_of(config, partition)
@@ -176,7 +176,7 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
     pace = Pace()
     client = Client(entry, pace, keeps=store is not None)
 
-    async def tell(note: Note) -> None:
+    async def send_note(note: Note) -> None:
         # A scheduler that is being closed does not need notes any more.
         with suppress(ClosedSchedulerError):
             await entry.put(note)
@@ -192,10 +192,10 @@ async def open_parts(  # noqa: PLR0913 - all that a program or a service may cho
     def bindings_of(binder: Binder) -> Bindings:
         resume: _Run | None = getattr(binder, "resume", None)
         resumed = None if resume is None else work_of(resume)
-        return Bindings(work_of(binder.run), bind_timeout, tell, resumed)
+        return Bindings(work_of(binder.run), bind_timeout, send_note, resumed)
 
     async def ring() -> None:
-        await tell(TimerDue())
+        await send_note(TimerDue())
 
     wanted = None if config is None else configuration.partition
     async with _storage(store, wanted, clock, pace, mirror) as (used_clock, storage):

@@ -459,8 +459,8 @@ def _task_failure(task: asyncio.Task[None], name: str) -> Exception | None:
 class StartNotice(trio.TaskStatus[None]):
     """Calls a function of the program when a task has started."""
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._notify = tell
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self._notify = notify
 
     @override
     def started(self, value: None = None) -> None:

@@ -62,14 +62,14 @@ class _HostBinder(muster.Binder):
     async def _in_host(
         self, run: _RunMethod, allocation: muster.Allocation, started: Callable[[], None]
     ) -> None:
-        def tell_started() -> None:
+        def post_started() -> None:
             with suppress(ClosedSchedulerError):
                 self._bridge.post(started)
 
         assert isinstance(allocation, muster.TrioAllocation)
         handle = AsyncioAllocation(self._bridge, allocation)
         name = f"muster binder {allocation.app}/{allocation.ask}"
-        await run_in_host(self._bridge, partial(run, handle, tell_started), self._context, name)
+        await run_in_host(self._bridge, partial(run, handle, post_started), self._context, name)
 
 
 @final

@@ -129,18 +129,18 @@ class RayBinder:
             await self._bridge.call(partial(self._runs.miss, allocation, self._terms, error))
             raise
         notice = in_host(self._bridge, started)
-        await self._to_its_end(
+        await self._run_to_end(
             allocation, partial(self._runs.run, allocation, work, self._terms, notice)
         )
 
     async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
         """Go on with the work of an ask; see :meth:`muster.ray.RayBinder.resume`."""
         notice = in_host(self._bridge, started)
-        await self._to_its_end(
+        await self._run_to_end(
             allocation, partial(self._runs.resume, allocation, self._terms, notice)
         )
 
-    async def _to_its_end(
+    async def _run_to_end(
         self, allocation: Allocation, run: Callable[[], Awaitable[RunOutcome]]
     ) -> None:
         name = f"{allocation.app}/{allocation.ask}"

@@ -97,12 +97,12 @@ class SlurmBinder:
         """Run the command of an ask; see :meth:`muster.slurm.SlurmBinder.run`."""
         command = self._command(allocation)
         notice = in_host(self._bridge, started)
-        await self._to_its_end(allocation, partial(self._runs.run, allocation, command, notice))
+        await self._run_to_end(allocation, partial(self._runs.run, allocation, command, notice))
 
     async def resume(self, allocation: Allocation, started: Callable[[], None], /) -> None:
         """Go on with the job of an ask; see :meth:`muster.slurm.SlurmBinder.resume`."""
         notice = in_host(self._bridge, started)
-        await self._to_its_end(allocation, partial(self._runs.resume, allocation, notice))
+        await self._run_to_end(allocation, partial(self._runs.resume, allocation, notice))
 
     def _command(self, allocation: Allocation) -> Callable[[], Line]:
         """Return a function for the trio side that returns the command, or raises as ``work`` did."""
@@ -118,7 +118,7 @@ class SlurmBinder:
 
         return fail
 
-    async def _to_its_end(
+    async def _run_to_end(
         self, allocation: Allocation, run: Callable[[], Awaitable[JobResult]]
     ) -> None:
         result = await self._bridge.call(run)

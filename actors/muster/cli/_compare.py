@@ -243,9 +243,9 @@ def _run(
     with ExitStack() as stack:
         opening = ComparisonInputs(arguments, progress, stack)
         if configurations:
-            comparison = _of_configurations(opening, configurations, left_out)
+            comparison = _compare_configurations(opening, configurations, left_out)
         else:
-            comparison = _of_two(opening)
+            comparison = _compare_two(opening)
         meter.comparison = comparison
         with progress.line():
             compared = comparison.run_all()
@@ -309,7 +309,7 @@ class ComparisonInputs:
         return source.state_directory
 
 
-def _of_configurations(
+def _compare_configurations(
     opening: ComparisonInputs,
     configurations: list[Configuration],
     left_out: dict[str, list[LeftOut]],
@@ -355,20 +355,20 @@ def _sides_of_feed(
     )
 
 
-def _of_two(opening: ComparisonInputs) -> Comparison:
+def _compare_two(opening: ComparisonInputs) -> Comparison:
     names = opening.arguments.inputs
     kept = [opening.kept(name) for name in names]
-    begun = [
+    opened = [
         (None, iter(())) if one is not None else opening.begin(name)
         for name, one in zip(names, kept, strict=True)
     ]
     # An empty file may be a feed or a log.
-    logs = {is_decision(first) for first, _ in begun if first is not None}
+    logs = {is_decision(first) for first, _ in opened if first is not None}
     logs |= {False for one in kept if one is not None}
     if len(logs) > 1:
         (log,) = (
             name
-            for name, (first, _) in zip(names, begun, strict=True)
+            for name, (first, _) in zip(names, opened, strict=True)
             if first and is_decision(first)
         )
         raise FeedError(name_of(log), "is a decision log, and the other is a feed")
@@ -376,13 +376,13 @@ def _of_two(opening: ComparisonInputs) -> Comparison:
         return Comparison(
             *(
                 LogSide(read_decisions(raws, name_of(name)))
-                for name, (_, raws) in zip(names, begun, strict=True)
+                for name, (_, raws) in zip(names, opened, strict=True)
             )
         )
     a, b = (
         FeedSide(events_of(parse(raws, base=base_of(name), origin=opening.origin()), name_of(name)))
         if one is None
         else FeedSide(one.items(), facts=one.facts)
-        for name, (_, raws), one in zip(names, begun, kept, strict=True)
+        for name, (_, raws), one in zip(names, opened, kept, strict=True)
     )
     return Comparison(a, b)

@@ -591,11 +591,11 @@ def _jobs(console: Console, pair: _Pair) -> Iterator[RenderableType]:
         (b, a, jobs.only_b, jobs.refused_b),
     ):
         if number:
-            refusal = "" if not refused else f"; {other} refused {_of_these(refused, number)}"
+            refusal = "" if not refused else f"; {other} refused {_refused_part(refused, number)}"
             yield f"Only in {side}: {counted(number, 'job')}{refusal}.\n"
 
 
-def _of_these(refused: int, number: int) -> str:
+def _refused_part(refused: int, number: int) -> str:
     if refused < number:
         return f"{refused:,} of them"
     return "it" if number == 1 else "all of them"

@@ -90,12 +90,16 @@ def print_answer(
     def written(at_us: int) -> str:
         return _instant(at_us, origin_us)
 
-    where = answer.whereabouts
+    whereabouts = answer.whereabouts
     click.echo(_headline(answer, origin_us))
-    if where.before is not None:
-        click.echo(_before(where.before, origin_us))
-    ends_us, gone_us, is_bound = answer.ends_at_us, answer.gone_at_us, where.fate is Fate.BOUND
-    for sentence in how_it_runs(ends_us, gone_us, where.passed, written, is_bound=is_bound):
+    if whereabouts.before is not None:
+        click.echo(_before(whereabouts.before, origin_us))
+    ends_us, gone_us, is_bound = (
+        answer.ends_at_us,
+        answer.gone_at_us,
+        whereabouts.fate is Fate.BOUND,
+    )
+    for sentence in how_it_runs(ends_us, gone_us, whereabouts.passed, written, is_bound=is_bound):
         click.echo(sentence)
     print_reasons(f"{answer.app}/{answer.ask}", found, written, searched=searched)
 
@@ -144,23 +148,25 @@ def _sentence(reason: Mapping[str, Any], written: Callable[[int], str]) -> str:
 
 
 def _headline(answer: Answer, origin_us: int | None) -> str:
-    where = answer.whereabouts
+    whereabouts = answer.whereabouts
     name, at = f"{answer.app}/{answer.ask}", _instant(answer.at_us, origin_us)
-    since_us = 0 if where.since_us is None else where.since_us
-    known = where.since_us is not None
-    then = _instant(since_us, origin_us)
-    there = where_it_is(name, where.fate, where.node, f"{where.queue}", then if known else None)
-    place = "" if where.line is None else f" (line {where.line})"
-    match where.fate:
+    since_us = 0 if whereabouts.since_us is None else whereabouts.since_us
+    known = whereabouts.since_us is not None
+    start = _instant(since_us, origin_us)
+    there = where_it_is(
+        name, whereabouts.fate, whereabouts.node, f"{whereabouts.queue}", start if known else None
+    )
+    place = "" if whereabouts.line is None else f" (line {whereabouts.line})"
+    match whereabouts.fate:
         case Fate.PENDING | Fate.PARKED:
             return f"{at}: {there}, for {_clock(answer.at_us - since_us)}"
         case Fate.WAITING | Fate.BOUND:
             return f"{at}: {there}"
         case Fate.REFUSED:
-            code = "" if where.code is None else f"{where.code}: "
-            return f"{at}: {name} was refused at {then}{place}: {code}{where.message}"
+            code = "" if whereabouts.code is None else f"{whereabouts.code}: "
+            return f"{at}: {name} was refused at {start}{place}: {code}{whereabouts.message}"
         case Fate.LATER:
-            return f"{at}: {name} does not exist yet: it is added at {then}{place}"
+            return f"{at}: {name} does not exist yet: it is added at {start}{place}"
         case Fate.UNKNOWN:
             return f"{at}: {name} is unknown"
         case (
@@ -172,11 +178,11 @@ def _headline(answer: Answer, origin_us: int | None) -> str:
             | Fate.EXPIRED
             | Fate.LOST
         ):
-            held = "" if where.node is None else f"; it held {where.node}"
-            how = f" {where.message}" if where.message else ""
-            by = "" if where.ended_by is None else _line(where.ended_by)
-            fate = where.fate.replace("_", " ")
-            return f"{at}: {name} is over, {fate} at {then}{how}{by}{held}"
+            held = "" if whereabouts.node is None else f"; it held {whereabouts.node}"
+            cause = f" {whereabouts.message}" if whereabouts.message else ""
+            by = "" if whereabouts.ended_by is None else _line(whereabouts.ended_by)
+            fate = whereabouts.fate.replace("_", " ")
+            return f"{at}: {name} is over, {fate} at {start}{cause}{by}{held}"
 
 
 def _line(item: FeedItem) -> str:
@@ -345,7 +351,7 @@ class AskName:
     ask: str
 
 
-def _as_ask(
+def _parse_ask(
     _context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> AskName | None:
     """Parse the name of an ask.
@@ -374,7 +380,7 @@ def _as_ask(
 )
 @click.option(
     "--ask",
-    callback=_as_ask,
+    callback=_parse_ask,
     metavar="APP/ASK",
     help="The ask to explain. `worker-3` belongs to an `add_ask` of `worker` with a `count`.",
 )
@@ -425,8 +431,8 @@ def command(
         at_us = source.us(at, "--at")
         if ask is None:
             overview = explain_all(source.items, at_us=at_us, kept=source.state_directory)
-            _tell_refusals(feed, overview.refusals)
-            _tell_all(feed, overview, output, source.origin.us)
+            _print_refusals(feed, overview.refusals)
+            _print_everything(feed, overview, output, source.origin.us)
             context.exit(DIFFERENT if overview.refusals.all else 0)
         answer = explain(
             source.items,
@@ -436,7 +442,7 @@ def command(
             search=not why_only,
             kept=source.state_directory,
         )
-    _tell_refusals(feed, answer.refusals)
+    _print_refusals(feed, answer.refusals)
     origin_us, found = source.origin.us, _answer_map(answer)
     if output is Format.JSON:
         print_json({**_head(feed, origin_us), **found})
@@ -449,14 +455,14 @@ def command(
         context.exit(DIFFERENT)
 
 
-def _tell_refusals(feed: str, refusals: RefusedSoFar) -> None:
+def _print_refusals(feed: str, refusals: RefusedSoFar) -> None:
     """Print the refused events of the feed to standard error."""
     print_refused(feed, refusals.first, refusals.count)
     if refusals.all:
         complain(f"{name_of(feed)}: every event was refused: is it a feed?")
 
 
-def _tell_all(feed: str, overview: Overview, output: Format, origin_us: int | None) -> None:
+def _print_everything(feed: str, overview: Overview, output: Format, origin_us: int | None) -> None:
     if output is Format.JSON:
         print_json({**_head(feed, origin_us), **_overview_map(overview)})
     else:
@@ -473,27 +479,27 @@ def _at(at_us: int | None) -> int | float | None:
 
 
 def _answer_map(answer: Answer) -> dict[str, object]:
-    where, later = answer.whereabouts, answer.held_back_later
+    whereabouts, later = answer.whereabouts, answer.held_back_later
     return {
         "at": _at(answer.at_us),
         "app": answer.app,
         "ask": answer.ask,
         "refused": answer.refusals.count,
-        "fate": where.fate.value,
-        "since": _at(where.since_us),
-        "node": where.node,
-        "queue": where.queue,
-        "message": where.message,
-        "code": None if where.code is None else where.code.value,
-        "index": where.index,
-        "line": where.line,
+        "fate": whereabouts.fate.value,
+        "since": _at(whereabouts.since_us),
+        "node": whereabouts.node,
+        "queue": whereabouts.queue,
+        "message": whereabouts.message,
+        "code": None if whereabouts.code is None else whereabouts.code.value,
+        "index": whereabouts.index,
+        "line": whereabouts.line,
         "ended_by": None
-        if where.ended_by is None
-        else {"index": where.ended_by.index, "line": where.ended_by.line},
-        "before": None if where.before is None else _hold_map(where.before),
+        if whereabouts.ended_by is None
+        else {"index": whereabouts.ended_by.index, "line": whereabouts.ended_by.line},
+        "before": None if whereabouts.before is None else _hold_map(whereabouts.before),
         "ends_at": _at(answer.ends_at_us),
         "gone_at": _at(answer.gone_at_us),
-        "passed": [passed_map(one) for one in where.passed],
+        "passed": [passed_map(one) for one in whereabouts.passed],
         **explanation_map(answer.explanation),
         "held_back_later": None if later is None else reason_map(later),
         "remedies": [remedy_map(remedy) for remedy in answer.remedies],
@@ -597,15 +603,15 @@ def _print_why(name: str, answer: dict[str, Any], *, searched: bool) -> None:
         return
     ask = f"{found['app']}/{found['ask']}"
     if found["place"] == PLACE_OF_ENDED:
-        click.echo(over_since(_with_pod(ask, found), found, date))
+        click.echo(over_since(_name_with_pod(ask, found), found, date))
         return
-    for sentence in _lines_around_reasons(_with_pod(ask, found), found, date):
+    for sentence in _lines_around_reasons(_name_with_pod(ask, found), found, date):
         click.echo(printable(sentence))
     print_reasons(ask, found, date, searched=searched)
 
 
 # POD-2
-def _with_pod(ask: str, found: dict[str, Any]) -> str:
+def _name_with_pod(ask: str, found: dict[str, Any]) -> str:
     """Return the name of an ask, with that of its pod."""
     pod = map_of(found.get("pod"))
     if pod is None:

@@ -87,7 +87,7 @@ class SubmittedFeed:
     def send_in_parts(
         self, context: click.Context, address: ServerAddress, batch: int, *, keep_going: bool
     ) -> None:
-        """Send its events, so many in one request, and end the command.
+        """Send its events, a batch in each request, and end the command.
 
         Args:
             context: The context of the command.
@@ -206,7 +206,7 @@ class FeedSubmission:
         return self._bar
 
     def run(self, lines: Iterator[FeedLine], batch: int) -> None:
-        """Send events, so many in one request.
+        """Send events, a batch in each request.
 
         Raises:
             ServerError: If the server cannot be asked.
@@ -227,7 +227,7 @@ class FeedSubmission:
 
     def _send(self, lines: list[FeedLine]) -> None:
         whole = [line for line in lines if line.text is not None]
-        answers = iter(self._answers(whole) if whole else [])
+        answers = iter(self._post_lines(whole) if whole else [])
         for line in lines:
             if line.text is None:
                 self._refuse(line, line.refusal or "")
@@ -246,14 +246,14 @@ class FeedSubmission:
         self.has_stopped = not self._keep_going
         complain(f"{name_of(self._feed.file)}:{line.place}: refused: {message}")
 
-    def _answers(self, lines: list[FeedLine]) -> list[dict[str, Any]]:
-        return _posted(self._server, lines, self._feed.word)
+    def _post_lines(self, lines: list[FeedLine]) -> list[dict[str, Any]]:
+        return _post_events(self._server, lines, self._feed.word)
 
 
-def _posted(
+def _post_events(
     server: Server, lines: Sequence[FeedLine], run: str, *, atomic: bool = False
 ) -> list[dict[str, Any]]:
-    """Send events in one request, and return what became of each.
+    """Send events in one request, and return the result of each.
 
     Raises:
         ServerError: If the server does not take them.
@@ -313,7 +313,7 @@ class SingleRequest:
         results: Sequence[Mapping[str, Any]] = []
         decisions: Sequence[object] = []
         if sent and not is_tried and len(sent) == len(found):
-            results = _posted(self._server, sent, self._feed.word, atomic=True)
+            results = _post_events(self._server, sent, self._feed.word, atomic=True)
         elif sent:
             # What is no event is refused already, so the others are only looked at.
             tried = SUBMIT_RETRIES.ask(

@@ -392,8 +392,8 @@ def _check_usage(config: str, root: QueueConfig, workload: Workload) -> None:
         lack = lack_of_usage(root, str(event["queue"]), of_user="user" in event)
         if lack is not None:
             queue, lacks = lack
-            how = ": enabled" if lacks == USAGE_USERS else ""
-            msg = f"{queue} has no {lacks}{how}, without which its usage is not counted (--sshare)"
+            hint = ": enabled" if lacks == USAGE_USERS else ""
+            msg = f"{queue} has no {lacks}{hint}, without which its usage is not counted (--sshare)"
             raise FeedError(config, msg)
 
 

@@ -207,9 +207,9 @@ class JobWait:
     def _wait_for(self, name: str, output: LogOutput) -> None:
         """Wait until an ask is over."""
         wait_s, shows = _SHORTEST_S, self._follows
-        while (answer := self._look(name)) is not None:
+        while (answer := self._get_ask(name)) is not None:
             if answer["item"]["place"] != _BOUND:
-                self._reasons.say(self._full(name), answer)
+                self._reasons.report(self._full_name(name), answer)
             elif shows:
                 try:
                     output.copy(sys.stdout.buffer)
@@ -227,10 +227,10 @@ class JobWait:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
 
-    def _full(self, name: str) -> str:
+    def _full_name(self, name: str) -> str:
         return printable(f"{self._job.app}/{name}")
 
-    def _look(self, name: str) -> dict[str, Any] | None:
+    def _get_ask(self, name: str) -> dict[str, Any] | None:
         """Return an ask as the server gives it; None if it is over."""
         path = f"asks/{at(self._job.app, name)}/why"
         try:
@@ -274,7 +274,7 @@ class JobWait:
         """Return the exit status of an ask, and print how it ended if it failed."""
         status, message = self._histories[name].end(self._job.run_for_us)
         if message is not None:
-            complain(f"{self._full(name)}: {printable(message)}")
+            complain(f"{self._full_name(name)}: {printable(message)}")
         return status
 
     def _cancel(self) -> None:
@@ -299,7 +299,7 @@ class _ReasonNotices:
         self._text = ""
         self._said_at = 0.0
 
-    def say(self, name: str, answer: Mapping[str, Any]) -> None:
+    def report(self, name: str, answer: Mapping[str, Any]) -> None:
         """Print why an ask waits, unless that was printed already; its numbers may change often."""
         # Most commands need not wait, and do without these modules.
         from muster.cli._resources import dates_of, reason_text  # noqa: PLC0415 - see above

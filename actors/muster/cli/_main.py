@@ -143,8 +143,8 @@ fish it is zsh_source and fish_source.
 """
 
 
-def _say_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
+def _print_version(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+    if is_given:
         click.echo(f"muster {__version__} ({'compiled' if is_compiled() else 'pure Python'})")
         ctx.exit()
 
@@ -160,7 +160,7 @@ def _say_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_say_version,
+    callback=_print_version,
     help="Show the version and exit.",
 )
 def muster() -> None:
@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = error.exit_code
     except OSError as error:  # standard output, such as a full disk; others raise FeedError
         unwritable = error
-    sys.exit(_flushed(status if isinstance(status, int) else 0, unwritable))
+    sys.exit(_flush_streams(status if isinstance(status, int) else 0, unwritable))
 
 
 def _prepare_streams() -> None:
@@ -213,7 +213,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _flushed(status: int, unwritable: OSError | None) -> int:
+def _flush_streams(status: int, unwritable: OSError | None) -> int:
     """Flush the standard streams, so that the interpreter reports no error when it exits.
 
     Args:
@@ -233,14 +233,14 @@ def _flushed(status: int, unwritable: OSError | None) -> int:
         complain(f"standard output: {unwritable.strerror or unwritable}")
         status = UNUSABLE
     if status == PIPE_CLOSED or unwritable is not None:
-        _give_up(sys.stdout)
+        _discard_output(sys.stdout)
     try:
         sys.stderr.flush()
     except OSError:  # its reader has gone; Python 3.14 would exit with 120
-        _give_up(sys.stderr)
+        _discard_output(sys.stderr)
     return status
 
 
-def _give_up(stream: TextIO) -> None:
+def _discard_output(stream: TextIO) -> None:
     """Discard what a stream still holds when the interpreter flushes it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

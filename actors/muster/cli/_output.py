@@ -96,7 +96,7 @@ def tables_of(console: Console, names: Unit, units: Sequence[Unit]) -> Iterator[
         units: The columns of numbers; those that do not fit go to the next table.
     """
     columns, beside = [*names], False
-    for unit in (part for whole in units for part in _parted(console.width, names, whole)):
+    for unit in (part for whole in units for part in _split_unit(console.width, names, whole)):
         if beside and _taken([column.least for column in (*columns, *unit)]) > console.width:
             yield _table(console.width, columns)
             columns = [*names]
@@ -124,7 +124,7 @@ def print_parts(
     click.echo(text, nl=False, err=err, color=True)
 
 
-def _parted(width: int, names: Unit, unit: Unit) -> Iterator[Unit]:
+def _split_unit(width: int, names: Unit, unit: Unit) -> Iterator[Unit]:
     """Yield a unit, or its columns one by one if a table has no room for all of them."""
     if len(unit) == 1 or _taken([column.least for column in (*names, *unit)]) <= width:
         yield unit
@@ -292,7 +292,7 @@ def _amount(kind: str, amount: int) -> str:
 
 
 def _exact(amount: float, places: int) -> str:
-    """Return a number that has at most so many decimal places, without an exponent."""
+    """Return a number with a limited number of decimal places, without an exponent."""
     return f"{amount:.{places}f}".rstrip("0").rstrip(".")
 
 

@@ -86,11 +86,11 @@ def check_apart(
         if Path(name).resolve().parent == Path(feed).resolve():
             raise FeedError(name, f"is in the state directory: write {other} to another folder")
     for (what, one), (other, another) in combinations(named, 2):
-        if _same(Path(one), Path(another)):
+        if _is_same_file(Path(one), Path(another)):
             raise FeedError(another, f"is also {what}: write {other} to another file")
 
 
-def _same(one: Path, another: Path) -> bool:
+def _is_same_file(one: Path, another: Path) -> bool:
     if one.exists() and another.exists():
         # A device, such as /dev/null, can take both.
         return one.samefile(another) and one.is_file()
@@ -381,7 +381,7 @@ def _run(
         # Read before the log is opened: a feed that cannot be read must not empty an older log.
         left_out = LeftOutItems()
         source = stack.enter_context(_open_feed(arguments, progress, origin, left_out))
-        source.items = iter(_begun(interrupt.reads(source.items)))
+        source.items = iter(_read_first(interrupt.reads(source.items)))
         start_us, until_us = _span(arguments, source)
         check_apart(arguments.feed, arguments.decisions, arguments.report, arguments.jobs)
         report, jobs = (
@@ -543,7 +543,7 @@ def _ending(
     return Ending.COMPLETE if until_us is None else Ending.UNTIL
 
 
-def _begun(items: Iterator[T]) -> Iterable[T]:
+def _read_first(items: Iterator[T]) -> Iterable[T]:
     """Read the first item; return all items."""
     for first in items:
         return chain([first], items)

@@ -163,12 +163,12 @@ class ResourceQuery:
     def show(self, server: Server) -> None:
         """Print it once."""
         if self.form in {OutputForm.JSON, OutputForm.YAML}:
-            print_map(self.whole(server), self.form)
+            print_map(self.fetch_all(server), self.form)
         elif self.name is not None:
-            kind, item = self._for_people(self.one(server))
+            kind, item = self._dated_item(self.fetch_item(server))
             kind.describe(item)
         else:
-            items = [*self._each(server, dated=True)]
+            items = [*self._items(server, dated=True)]
             if items:
                 click.echo(self._table(self.kind, items), nl=False)
             else:
@@ -178,9 +178,9 @@ class ResourceQuery:
         """Return it as a table."""
         kind = self.kind
         if self.name is None:
-            items = [*self._each(server, dated=True)]
+            items = [*self._items(server, dated=True)]
         else:
-            kind, item = self._for_people(self.one(server))
+            kind, item = self._dated_item(self.fetch_item(server))
             items = [item]
         if not items:
             return f"no {self.kind.plural.replace('-', ' ')}\n"
@@ -189,24 +189,24 @@ class ResourceQuery:
     def _table(self, kind: ResourceKind, items: Sequence[Item]) -> str:
         return table_text(items, kind.fields, self.form, kind.heads)
 
-    def one(self, server: Server) -> dict[str, Any]:
+    def fetch_item(self, server: Server) -> dict[str, Any]:
         """Fetch one item; return the whole answer."""
         assert self.name is not None, "an item without a name"
         return server.get(self.kind.path_of(self.name))
 
-    def whole(self, server: Server) -> object:
+    def fetch_all(self, server: Server) -> object:
         """Fetch the whole answer, all pages of a list as one."""
         if self.name is not None:
-            return self.one(server)
-        return {"items": [*self._each(server, dated=False)]}
+            return self.fetch_item(server)
+        return {"items": [*self._items(server, dated=False)]}
 
-    def _for_people(self, answer: Item) -> tuple[ResourceKind, Item]:
+    def _dated_item(self, answer: Item) -> tuple[ResourceKind, Item]:
         """Return the item of an answer with dates for its instants, and its kind."""
         item = answer["item"]
         kind = ENDED if item.get("place") == PLACE_OF_ENDED else self.kind
         return kind, with_dates(item, kind.instants, dates_of(answer))
 
-    def _each(self, server: Server, *, dated: bool) -> Iterator[Item]:
+    def _items(self, server: Server, *, dated: bool) -> Iterator[Item]:
         """Yield the items of a list, with dates for their instants or as the server gave them."""
         left = self.limit
         page = None if left is None else min(left, 1_000)
@@ -222,7 +222,7 @@ class ResourceQuery:
 
 
 def _watch(wanted: ResourceQuery, server: Server, every_s: float) -> None:
-    """Show it again whenever it has changed: in place on a terminal, or else below."""
+    """Print it again whenever it has changed: in place on a terminal, or else below."""
     console = Console(highlight=False, markup=False, emoji=False)
     plain = wanted.form in {OutputForm.JSON, OutputForm.YAML}
     if console.is_terminal and not plain:
@@ -233,7 +233,9 @@ def _watch(wanted: ResourceQuery, server: Server, every_s: float) -> None:
                 every_s,
             )
     elif plain:
-        _repeat(lambda: wanted.whole(server), lambda value: print_map(value, wanted.form), every_s)
+        _repeat(
+            lambda: wanted.fetch_all(server), lambda value: print_map(value, wanted.form), every_s
+        )
     else:
         _repeat(lambda: wanted.text(server), click.echo, every_s)
 
@@ -265,14 +267,16 @@ def cancel(context: click.Context, address: ServerAddress, /, name: str, *, mess
     app, slash, ask = name.partition("/")
     with exit_on_server_error(), address.open() as server:
         if not slash:
-            refusal = _unending(server, app) or _send(server, {"op": "remove_app", "app": app})
+            refusal = _refusal_to_end(server, app) or _send(
+                server, {"op": "remove_app", "app": app}
+            )
         else:
             ask_path(name)  # whether it is written as it should be
             refusal = _cancelled(server, app, ask, message)
     _finish(context, refusal, f"{printable(name)}: cancelled")
 
 
-def _unending(server: Server, app: str) -> str | None:
+def _refusal_to_end(server: Server, app: str) -> str | None:
     """Return the message that an application has completed, or has pods; or None."""
     from muster.client import ServerError  # noqa: PLC0415 - needs httpx
 

@@ -295,7 +295,7 @@ def _counts(item: Item) -> str:
 
 def _counts_of_members(item: Item) -> str:
     found = map_of(item.get("members")) or {}
-    return ", ".join(f"{_length(who):,} {place}" for place, who in found.items() if who)
+    return ", ".join(f"{_length(asks):,} {place}" for place, asks in found.items() if asks)
 
 
 def _length(found: object) -> int:
@@ -564,7 +564,7 @@ GANGS: Final = ResourceKind(
 
 
 # RESERVED-2
-def _beside_others(item: Item) -> str:
+def _free_amounts(item: Item) -> str:
     """Return what is free on a node that asks use; nothing for an unused one, see `capacity`."""
     return amounts_text(item.get("available")) if item.get("used_by_others") else ""
 
@@ -578,7 +578,7 @@ NODES: Final = ResourceKind(
         *amounts("used", "capacity"),
         # RESERVED-2
         *amounts("used_by_others", if_any=True),
-        ItemField("available", _beside_others, folds=True, if_any=True),
+        ItemField("available", _free_amounts, folds=True, if_any=True),
         ItemField("devices", free_on, folds=True, if_any=True),
         ItemField("asks", lambda item: cell_text(item.get("count"))),
         ItemField("attributes", lambda item: _words(item.get("attributes") or {}), wide=True),

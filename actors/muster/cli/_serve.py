@@ -80,7 +80,7 @@ _PATH: Final = click.Path(path_type=Path)
 
 def _option_of(run: str, field: str, form: OptionForm, default: object) -> Decorator:
     """Return the option for a field of a backend's options."""
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "default": default,
         "metavar": form.metavar,
         "help": f"With --run {run}: {form.about}",
@@ -90,22 +90,22 @@ def _option_of(run: str, field: str, form: OptionForm, default: object) -> Decor
         case "text":
             pass
         case "path":
-            how |= {"type": _PATH}
+            options |= {"type": _PATH}
         case "labels":
-            how |= {"multiple": True, "callback": _labels}
+            options |= {"multiple": True, "callback": _labels}
         case "count":
-            how |= {"type": click.IntRange(0, form.most), "show_default": default is not None}
+            options |= {"type": click.IntRange(0, form.most), "show_default": default is not None}
         case "time":
-            how |= {"default": f"{default:g}s", "callback": _seconds, "show_default": True}
+            options |= {"default": f"{default:g}s", "callback": _seconds, "show_default": True}
         case "on":
-            how |= {"is_flag": True}
+            options |= {"is_flag": True}
         case "off":
-            how |= {"is_flag": True, "flag_value": False}
+            options |= {"is_flag": True, "flag_value": False}
         case "either":
             flag = f"{flag}/--no-{flag.removeprefix('--')}"
         case _:
             assert_never(form.takes)
-    return click.option(flag, f"{run}_{field}", **how)
+    return click.option(flag, f"{run}_{field}", **options)
 
 
 def _backend_options(function: Function) -> Function:
@@ -167,10 +167,10 @@ def _limit_options(function: Function) -> Function:
     for field, takes, about in reversed(_LIMITS):
         flag = f"--max-{field.removesuffix('_s').replace('_', '-')}"
         value = getattr(default, field)
-        how: dict[str, Any] = {"default": value, "type": click.IntRange(min=1)}
+        settings: dict[str, Any] = {"default": value, "type": click.IntRange(min=1)}
         if takes == "TIME":
-            flag, how = f"{flag}-time", {"default": f"{value:g}s", "callback": _seconds}
-        option = click.option(flag, field, **how, metavar=takes, show_default=True, help=about)
+            flag, settings = f"{flag}-time", {"default": f"{value:g}s", "callback": _seconds}
+        option = click.option(flag, field, **settings, metavar=takes, show_default=True, help=about)
         function = option(function)
     return function
 
@@ -455,8 +455,8 @@ def new(
     something is wrong.
     """
     try:
-        who = principal_of(name, role, user, listed_groups(groups))
-        secret, token = mint(who)
+        principal = principal_of(name, role, user, listed_groups(groups))
+        secret, token = mint(principal)
         if path is None:
             complain(f"add this line to the file of tokens: {token.line()}")
         else:

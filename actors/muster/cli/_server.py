@@ -202,7 +202,7 @@ class RetryPolicy:
                     passed_s = time.monotonic() - began
                     if not (error.passes or error.status in also) or passed_s > self.limit_s:
                         raise
-                    notice.why = str(error)
+                    notice.problem = str(error)
                 time.sleep(min(wait_s, max(0.0, self.limit_s - passed_s)))
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
         finally:
@@ -219,12 +219,12 @@ class _RetryNotice:
     """
 
     def __init__(self, url: str, until: datetime) -> None:
-        self.why = f"{url}: there is no answer yet"
+        self.problem = f"{url}: there is no answer yet"
         self._until = until
 
     def give(self) -> None:
         """Print it."""
-        complain(f"{self.why}\nIt is tried again until {self._until:%H:%M:%S} UTC.")
+        complain(f"{self.problem}\nIt is tried again until {self._until:%H:%M:%S} UTC.")
 
 
 SUBMIT_RETRIES: Final = RetryPolicy(limit_s=16.0, silent_s=1.0)

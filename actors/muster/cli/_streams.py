@@ -168,7 +168,7 @@ class LogOutput:
     ) -> None:
         self._server = server
         self._path = f"asks/{ask}/logs"
-        self._wanted = attempt
+        self._requested = attempt
         self._follows = follows
         self._stays = stays
         #: How many bytes of this start were shown.
@@ -202,7 +202,7 @@ class LogOutput:
         """Open the output after what was shown."""
         parameters = {
             "follow": self._follows or None,
-            "attempt": self._wanted,
+            "attempt": self._requested,
             "after": self._done or None,
         }
         silence_s = _SILENCE_S if self._follows else None
@@ -210,7 +210,7 @@ class LogOutput:
         response = stack.enter_context(stream)
         number = int(response.headers["Muster-Attempt"])
         if self._stays:
-            self._wanted = number
+            self._requested = number
         if number != self.attempt:
             self.attempt = number
             if "Muster-Earlier-Ask" in response.headers:

@@ -154,9 +154,9 @@ def _submitted(
     """
     from muster.cli._job_wait import SubmittedJob  # noqa: PLC0415 - as above
 
-    posted = _sent(server, job, job.queue)
+    posted = _send_job(server, job, job.queue)
     if job.queue is None and any(_is_about_queue(one) for one in posted.results):
-        posted = _sent(server, job, _default_queue(server))
+        posted = _send_job(server, job, _default_queue(server))
     errors = [one["error"] for one in posted.results if one["error"] is not None]
     if errors:
         for error in errors:
@@ -170,7 +170,7 @@ def _is_about_queue(result: dict[str, Any]) -> bool:
     return (result["error"] or "").startswith("queue:")
 
 
-def _sent(server: Server, job: CommandJob, queue: str | None) -> Posted:
+def _send_job(server: Server, job: CommandJob, queue: str | None) -> Posted:
     """Send the events of a job: all are let in or none."""
     content = json.dumps(job.events(server, queue)).encode()
     key = f"run-{uuid4().hex}"

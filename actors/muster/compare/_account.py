@@ -336,7 +336,7 @@ class SideAccount:
     Args:
         machine: The machine of that scheduler, or None if there are only decisions.
         closed: Called with each application once it can no longer change.
-        costs: What evictions cost on that side, or None if that is not known.
+        costs: The costs of evictions on that side, or None if they are not known.
     """
 
     def __init__(

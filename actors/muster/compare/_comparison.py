@@ -170,7 +170,7 @@ class _Stream:
 
 
 @final
-class _Race:
+class _DecisionStreams:
     """Two streams of decisions that are the same up to their first difference.
 
     Attributes:
@@ -210,8 +210,8 @@ class Streams:
 
     def __init__(self) -> None:
         self._sides = (_Stream(), _Stream())
-        self._decisions = _Race()
-        self._priorities = _Race()
+        self._decisions = _DecisionStreams()
+        self._priorities = _DecisionStreams()
 
     @property
     def first(self) -> Divergence | None:

@@ -99,7 +99,7 @@ def read_decisions(raws: Iterable[RawEvent], name: str) -> Iterator[LoggedDecisi
         if problem is None:
             try:
                 announced = _announced(raw.value)
-            except _UnlikeError as error:
+            except _NoDecisionError as error:
                 problem = str(error)
         if announced is not None and announced.seq <= seq:
             problem = f"seq: {announced.seq} comes after {seq}; numbers go up"
@@ -113,23 +113,23 @@ def read_decisions(raws: Iterable[RawEvent], name: str) -> Iterator[LoggedDecisi
 
 
 @final
-class _UnlikeError(Exception):
+class _NoDecisionError(Exception):
     """A value is no decision; the message names the field and the value."""
 
 
 def _announced(value: Raw) -> Announced:
     if not isinstance(value, dict):
         msg = "it is not a map"
-        raise _UnlikeError(msg)
+        raise _NoDecisionError(msg)
     for field in value:
         if field not in _FIELDS:
             msg = f"{field}: there is no such field; there are: {', '.join(sorted(_FIELDS))}"
-            raise _UnlikeError(msg)
+            raise _NoDecisionError(msg)
     kind = _kind(value)
     for field in _NEEDED.get(kind, ()):
         if value.get(field) is None:
             msg = f"{field}: is missing, of a decision {kind.value!r}"
-            raise _UnlikeError(msg)
+            raise _NoDecisionError(msg)
     app, ask, node, queue, gang, state, message = (_text(value, field) for field in _TEXTS)
     priority, index, line = (_number(value, field) for field in _NUMBERS)
     start_us = None if value.get("start") is None else _instant_us(value, "start")
@@ -152,7 +152,7 @@ def _announced(value: Raw) -> Announced:
     seq = _number(value, "seq")
     if seq is None or seq < 1:
         msg = f"seq: {value.get('seq')!r} is no number from 1"
-        raise _UnlikeError(msg)
+        raise _NoDecisionError(msg)
     return Announced(seq, _instant_us(value, "at"), decision)
 
 
@@ -161,7 +161,7 @@ def _kind(value: Mapping[str, Raw]) -> Kind:
     kind = _KINDS.get(written) if isinstance(written, str) else None
     if kind is None:
         msg = f"kind: {written!r} is none; there are: {', '.join(_KINDS)}"
-        raise _UnlikeError(msg)
+        raise _NoDecisionError(msg)
     return kind
 
 
@@ -172,7 +172,7 @@ def _reason(value: Mapping[str, Raw]) -> Reason | None:
     reason = _REASONS.get(written) if isinstance(written, str) else None
     if reason is None:
         msg = f"reason: {written!r} is none; there are: {', '.join(_REASONS)}"
-        raise _UnlikeError(msg)
+        raise _NoDecisionError(msg)
     return reason
 
 
@@ -181,7 +181,7 @@ def _text(value: Mapping[str, Raw], field: str) -> str | None:
     if written is None or isinstance(written, str):
         return written
     msg = f"{field}: {written!r} is no text"
-    raise _UnlikeError(msg)
+    raise _NoDecisionError(msg)
 
 
 def _number(value: Mapping[str, Raw], field: str) -> int | None:
@@ -189,7 +189,7 @@ def _number(value: Mapping[str, Raw], field: str) -> int | None:
     if written is None or (isinstance(written, int) and not isinstance(written, bool)):
         return written
     msg = f"{field}: {written!r} is no whole number"
-    raise _UnlikeError(msg)
+    raise _NoDecisionError(msg)
 
 
 def _devices(value: Mapping[str, Raw]) -> dict[str, tuple[int, ...]] | None:
@@ -203,7 +203,7 @@ def _devices(value: Mapping[str, Raw]) -> dict[str, tuple[int, ...]] | None:
             found[kind] = tuple(one for one in numbers if type(one) is int)
     if not isinstance(written, dict) or [[*one] for one in found.values()] != [*written.values()]:
         msg = f"devices: {written!r} is no map from types to lists of numbers"
-        raise _UnlikeError(msg)
+        raise _NoDecisionError(msg)
     return found
 
 
@@ -211,5 +211,5 @@ def _instant_us(value: Mapping[str, Raw], field: str) -> int:
     written = value.get(field)
     if isinstance(written, bool) or not isinstance(written, int | float) or written < 0:
         msg = f"{field}: {written!r} is no time in seconds"
-        raise _UnlikeError(msg)
+        raise _NoDecisionError(msg)
     return round(written * MICROSECONDS)

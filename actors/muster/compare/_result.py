@@ -379,7 +379,7 @@ def as_map(
 
     Args:
         compared: The first side compared with each of the others. If there are several others,
-            the map has what is said of each in ``comparisons``.
+            the map has one entry for each in ``comparisons``.
         sides: The names of all sides.
         left_out: The ``configure`` events that are left out, by feed.
         warnings: The warnings about the configurations.
@@ -390,7 +390,7 @@ def as_map(
         for feed, found in left_out.items()
         for event in found
     ]
-    about = {
+    whole = {
         "same": all(one.same for one in compared),
         "sides": dict(zip(ascii_lowercase, sides, strict=False)),
         "origin": origin,
@@ -398,10 +398,10 @@ def as_map(
         "left_out": events,
     }
     if len(compared) == 1:
-        return {**about, **_pair_map(compared[0])}
+        return {**whole, **_pair_map(compared[0])}
     pairs = zip(ascii_lowercase[1:], compared, strict=False)
     return {
-        **about,
+        **whole,
         "comparisons": [
             {"side": letter, "same": one.same, **_pair_map(one)} for letter, one in pairs
         ],
@@ -456,7 +456,7 @@ def both(a: Figures, b: Figures) -> dict[str, object]:
 
 
 def _alike(a: Tree, b: Tree) -> tuple[Tree, Tree]:
-    """Return two maps of sums with the same keys: what one side does not name is zero."""
+    """Return two maps of sums with the same keys: a key that one side lacks is zero there."""
     if not (isinstance(a, Mapping) and isinstance(b, Mapping)):
         return a, b
     keys = {**a, **b}

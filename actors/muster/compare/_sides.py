@@ -133,7 +133,7 @@ class Side(Protocol):
 
     @property
     def costs(self) -> Costs | None:
-        """What evictions cost, and how even the shares are; None if that is not known."""
+        """The costs of evictions, and the evenness of shares; None if that is not known."""
         ...
 
     def end(self, now_us: int, /) -> None:
@@ -183,7 +183,7 @@ class FeedSide:
     Attributes:
         events: How many events were read.
         usage_left_out: How many ``set_usage`` were left out, as the given configuration counts no
-            such usage: who looks at the present alone has no past.
+            such usage: a policy that looks at the present alone has no past.
 
     Args:
         items: The feed; its instants never go back.
@@ -245,7 +245,7 @@ class FeedSide:
 
     @property
     def costs(self) -> Costs:
-        """What evictions cost, and how even the shares are."""
+        """The costs of evictions, and the evenness of shares."""
         return self._costs
 
     def end(self, now_us: int, /) -> None:

@@ -82,7 +82,7 @@ def _refusals(kept: KeptFeed) -> Iterator[Remark]:
                     yield Remark.of(announced.decision)
 
 
-_TOLD: Final = 10
+_MOST_LISTED: Final = 10
 """How many refusals are kept with their messages."""
 
 
@@ -112,7 +112,7 @@ class RefusedSoFar:
         refused = [decision for decision in kinds if decision.kind is Kind.REJECTED]
         if not refused:
             return self
-        more = [Remark.of(decision) for decision in refused[: _TOLD - len(self.first)]]
+        more = [Remark.of(decision) for decision in refused[: _MOST_LISTED - len(self.first)]]
         return attrs.evolve(self, count=self.count + len(refused), first=(*self.first, *more))
 
 
@@ -156,7 +156,7 @@ def replay_until(
     last_us, events, refusals = scheduler.machine.now_us, 0, RefusedSoFar()
     if kept is not None and kept.facts is not None:
         events, refused = kept.facts.coordinator.requests, kept.facts.coordinator.refused
-        refusals = RefusedSoFar(0, refused, first_refusals(kept, min(_TOLD, refused)))
+        refusals = RefusedSoFar(0, refused, first_refusals(kept, min(_MOST_LISTED, refused)))
         if history is not None:
             learn(kept, history)
     for item in rest:
@@ -204,7 +204,7 @@ class Answer:
         trials: How many trials the search for remedies made.
         exhausted: Whether the search stopped early because the state is large.
         ends_at_us: When it is expected to end, in microseconds since the start; None if it is not
-            bound, or if nobody knows.
+            bound, or if its end is unknown.
         gone_at_us: When it is gone, in microseconds since the start: if it is not bound by then, or
             because its run limit is reached; None if neither is so.
         held_back_later: Why it is held back when it would fit alone, if it is pending for another
@@ -325,8 +325,8 @@ def _later(history: AskHistory, moment: ReplayedState) -> Whereabouts:
     if app is None:
         message = f"no event brings it, and there is no application {history.app!r} then"
     else:
-        known = ", ".join(ask.name for ask in app.asks[:_TOLD]) or "none"
-        more = f", … {len(app.asks):,} in all" if len(app.asks) > _TOLD else ""
+        known = ", ".join(ask.name for ask in app.asks[:_MOST_LISTED]) or "none"
+        more = f", … {len(app.asks):,} in all" if len(app.asks) > _MOST_LISTED else ""
         message = f"no event brings it; the asks of {history.app!r} then are: {known}{more}"
     message += history.names.guess(history.ask)
     if history.unread:

@@ -1,6 +1,6 @@
-"""A process of its own that tries things on copies of the state, so that a service goes on meanwhile.
+"""A process of its own that tries changes on copies of the state, so that a service goes on meanwhile.
 
-Its standard input is a line of JSON with what is wanted and the names of the application and of the
+Its standard input is a line of JSON with the task and the names of the application and of the
 ask, and then the facts of a checkpoint as they are stored. Of ``remedies`` it writes a line of JSON
 for each one when it is found, and a last one with how many trials there were. Of a ``forecast`` it
 writes a line, and another one with why the ask is held back later.
@@ -25,7 +25,7 @@ from muster_core.facts import Facts
 from muster_core.reasons import Forecast
 
 _LONGEST_S: Final = 300
-"""After how many seconds it ends by itself, if nobody ends it."""
+"""After how many seconds it ends by itself, if its parent does not end it."""
 
 _NICER: Final = 10
 """By how much it gives way to other processes."""
@@ -61,7 +61,7 @@ def _later(facts: Facts, app: str, ask: str, made: Forecast) -> dict[str, object
 
 
 def main() -> None:
-    """Try, and write what is found."""
+    """Try, and write the results."""
     signal.alarm(_LONGEST_S)
     os.nice(_NICER)
     written = sys.stdin.buffer

@@ -1,7 +1,7 @@
 """The history of one ask, from the events and decisions up to an instant.
 
-The names in the feed tell what was meant by a name that is unknown; the event that ended the ask is
-told in words.
+The names in the feed show the likely meaning of an unknown name; the event that ended the ask is
+described as text.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class FeedNames:
                 pass
 
     def guess(self, ask: str) -> str:
-        """Return which application, or which of its asks, may have been meant."""
+        """Return the application, or its ask, that may have been meant."""
         if self._app not in self._apps:
             return did_you_mean(self._app, self._apps)
         return did_you_mean(ask, self._asks)
@@ -150,13 +150,13 @@ _TIMES: Final[Mapping[Reason | None, str]] = {
     Reason.RECLAIMED: "as it was reclaimed and does not come back",
     Reason.NODE_LOST: "with its node, and does not come back",
 }
-"""What ended an ask without an event, in words."""
+"""The ends of asks without an event, as text."""
 
 
 def how_it_ended(
     item: FeedItem | None, reason: Reason | None, given_up: BindFailed | None = None
 ) -> str:
-    """Return what ended an ask, in words.
+    """Return the cause of the end of an ask, as text.
 
     Args:
         item: The event that ended it, or None if no event did.
@@ -324,7 +324,7 @@ class AskHistory:
         self.event: AddAsk | None = None
         self.unread: list[FeedItem] = []
         self._open: list[_Arrival] = []
-        self._came: FeedItem | None = None
+        self._arrival_item: FeedItem | None = None
         self._refusals: list[_Refusal] = []
         #: Whether its application was ever let in.
         self._has_app = False
@@ -341,7 +341,7 @@ class AskHistory:
         self._before: Hold | None = None
 
     def begin(self, *, complete: bool) -> None:
-        """Begin with what is kept of the time before a checkpoint.
+        """Begin with the kept records from before a checkpoint.
 
         Args:
             complete: Whether everything is kept.
@@ -397,7 +397,7 @@ class AskHistory:
             elif arrival.ask is None:
                 self._has_app = True
             elif not (arrival.is_pod and self._is_there):
-                self.event, self._came, self._end = arrival.ask, arrival.item, None
+                self.event, self._arrival_item, self._end = arrival.ask, arrival.item, None
                 self._moved_us, self._before = arrival.item.at_us, None
         self._open.clear()
         self._enders = [item for item in self._enders if item.index not in refused]
@@ -469,8 +469,8 @@ class AskHistory:
             since_us: When the ask became pending, in microseconds, or None if it is not.
             passed: The reservations that it did not delay when it got the node that it holds.
         """
-        came = self._came
-        index, line = (None, None) if came is None else (came.index, came.line)
+        arrival = self._arrival_item
+        index, line = (None, None) if arrival is None else (arrival.index, arrival.line)
         if seen is not None:
             held = seen.place in _HOLDING or since_us is None
             since_us = self._moved_us if held else since_us

@@ -55,7 +55,7 @@ def when_it_starts(
 
     Args:
         ask: The ask, as ``app/ask``.
-        outlook: What is known of it.
+        outlook: Its outlook.
         written: Writes an instant, given in microseconds since the origin.
         later: Why it is held back when it would fit alone, if it is.
     """
@@ -72,11 +72,11 @@ def when_it_starts(
 
 # OUTLOOK-6
 def what_is_reserved(ask: str | None, reserved: Reserved, written: Callable[[int], str]) -> str:
-    """Say what is reserved for an ask and for other members of its group, or for a whole group.
+    """Describe the reservation for an ask and other members of its group, or for a whole group.
 
     Args:
         ask: The ask, as ``app/ask``; None for the group.
-        reserved: What is reserved.
+        reserved: The reservation.
         written: Writes an instant, given in microseconds since the origin.
     """
     own = next((node for name, node in reserved.places if name == ask), None)
@@ -95,7 +95,7 @@ def what_is_reserved(ask: str | None, reserved: Reserved, written: Callable[[int
 
 # OUTLOOK-7
 def fits_alone(forecast: Forecast, written: Callable[[int], str]) -> str:
-    """Say when the party of an ask alone would fit."""
+    """Describe when the party of an ask alone would fit."""
     fits_at = forecast.fits_at
     if forecast.fits_now:
         return "It would fit alone now."
@@ -108,7 +108,7 @@ def fits_alone(forecast: Forecast, written: Callable[[int], str]) -> str:
 
 # OUTLOOK-10
 def not_then(later: PendingReason, written: Callable[[int], str]) -> str:
-    """Say why an ask does not start when it would fit alone.
+    """Describe why an ask does not start when it would fit alone.
 
     Args:
         later: Why it is held back then.
@@ -130,8 +130,8 @@ def how_it_runs(
     """Yield sentences that say when an ask that runs will end, and whom it has passed.
 
     Args:
-        ends_at_us: When it is expected to end, in microseconds since the origin; None if nobody
-            knows.
+        ends_at_us: When it is expected to end, in microseconds since the origin; None if that is
+            unknown.
         gone_at_us: When it is gone because of its times, likewise; None if it is not.
         passed: The reservations that it did not delay when it got its node.
         written: Writes an instant, given in microseconds since the origin.
@@ -157,8 +157,8 @@ def where_it_is(ask: str, fate: str, node: str | None, queue: str, since: str | 
         since: Since when, as text; None if that is not kept.
     """
     on = "" if node is None else f" on {node}"
-    then = "since before what is kept" if since is None else f"since {since}"
-    return f"{ask} is {fate}{on} in {queue} {then}"
+    since_text = "since before what is kept" if since is None else f"since {since}"
+    return f"{ask} is {fate}{on} in {queue} {since_text}"
 
 
 # OUTLOOK-8
@@ -264,7 +264,7 @@ def outlook_of(found: Mapping[str, Any]) -> Outlook | None:
 
 # OUTLOOK-6
 def reserved_map(reserved: Reserved | None) -> dict[str, object] | None:
-    """Return what is reserved for the party of an ask as a map, its start in seconds, or None."""
+    """Return the reservation for the party of an ask as a map, its start in seconds, or None."""
     if reserved is None:
         return None
     return {
@@ -292,7 +292,7 @@ def passed_of(found: Mapping[str, Any]) -> Passed:
 
 
 def reserved_of(found: Mapping[str, Any] | None) -> Reserved | None:
-    """Return what is reserved from its map."""
+    """Return a reservation from its map."""
     if found is None:
         return None
     return Reserved(
@@ -304,7 +304,7 @@ def reserved_of(found: Mapping[str, Any] | None) -> Reserved | None:
 
 
 def forecast_map(forecast: Forecast | None) -> dict[str, object]:
-    """Return what a copy of the state says about the start of an ask as a map; nothing for None."""
+    """Return the forecast for an ask as a map; nothing for None."""
     fits_at = None if forecast is None else forecast.fits_at
     return {
         "fits_now": None if forecast is None else forecast.fits_now,
@@ -331,7 +331,7 @@ _PROOFS: Final = {
 
 
 def proof_of(remedy: Mapping[str, Any]) -> str:
-    """Return what says that the amounts of a remedy, given as a map, are the smallest, or nothing."""
+    """Return the text that the amounts of a remedy, given as a map, are the smallest; or nothing."""
     kind = RemedyKind(remedy["kind"])
     return _PROOFS.get(kind, "Less is not enough.") if remedy["smallest"] else ""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # COMMAND-13
 def happened(batch: Sequence[Announced]) -> EventFields:
-    """Return what a batch has decided: ``order`` always, the other fields if they say something.
+    """Return the decisions of a batch as fields: ``order`` always, the others if they are not empty.
 
     Args:
         batch: Its decisions.
@@ -119,11 +119,11 @@ _WARNING = Kind.WARNING
 @final
 @attrs.frozen
 class Exported:
-    """What was written.
+    """The result of an export.
 
     Attributes:
         events: How many events.
-        notes: What the feed does not say as it was, in sentences for a person.
+        notes: The differences of the feed, in sentences for a person.
     """
 
     events: int
@@ -140,7 +140,7 @@ def export(
     expects: bool = False,
     encoding: Encoding | None = None,
 ) -> Exported:
-    """Write what a state directory holds as a feed.
+    """Write the content of a state directory as a feed.
 
     Args:
         directory: The state directory.
@@ -154,7 +154,7 @@ def export(
             Lines if the target has no name.
 
     Raises:
-        FeedError: If the directory cannot be read, what it holds cannot be said in a feed, or the
+        FeedError: If the directory cannot be read, a feed cannot have its content, or the
             target cannot be written. An existing file is then unchanged.
     """
     encoder = Encoder(encoding or target_encoding_of(target))
@@ -185,17 +185,17 @@ class _FeedWriter:
 
     Args:
         feed: The state directory.
-        expects: Whether to write what happened.
+        expects: Whether to write the results.
 
     Attributes:
-        notes: What the feed does not say as it was.
+        notes: The differences of the feed.
     """
 
     def __init__(self, feed: KeptFeed, *, expects: bool) -> None:
         self.notes: list[str] = []
         self._feed = feed
         #: Decides again what is written, and so makes sure that it happens again; None if
-        #: nobody expects anything.
+        #: no results are written.
         self._scheduler = PlainScheduler() if expects else None
         self._at_us = 0
         self._index = 0
@@ -236,7 +236,7 @@ class _FeedWriter:
         return dict([op, ("at", write_duration(at_us)), *others])
 
     def _batch(self, batch: KeptBatch, *, must_close: bool) -> Generator[EventFields, None, bool]:
-        """Yield the events of a batch, and what closes it where time alone does not.
+        """Yield the events of a batch, and the event that closes it where time alone does not.
 
         Returns:
             Whether something closes it.

@@ -89,7 +89,7 @@ _MOST_NAMES: Final = 3
 
 
 def differences(wanted: Snapshot, found: Snapshot) -> Iterator[str]:
-    """Yield what is not as it was, a sentence for each kind."""
+    """Yield the differences, a sentence for each kind."""
     yield from _compared("nodes", wanted.nodes, found.nodes, lambda one: one)
     yield from _compared("queues", wanted.queues, found.queues, _compared_queue)
     yield from _compared("applications", wanted.apps, found.apps, _compared_app)
@@ -156,8 +156,8 @@ class Preamble:
     Attributes:
         at_us: The instant of all its events, in microseconds.
         events: Its events.
-        scheduler: What they lead to.
-        notes: What is not as it was, in sentences for a person.
+        scheduler: The scheduler after these events.
+        notes: The differences, in sentences for a person.
     """
 
     at_us: int
@@ -191,7 +191,7 @@ def _written(step: _Step) -> EventFields:
 
 
 def _let_in(scheduler: PlainScheduler, written: Iterable[EventFields], at_us: int) -> Iterator[str]:
-    """Let in the preamble; yield what is refused of it."""
+    """Let in the preamble; yield its refusals."""
     for item in parse(RawEvent(index, None, one) for index, one in enumerate(written)):
         match item.content:
             case Settle():
@@ -222,7 +222,7 @@ class _State:
         self._ends_us = {
             (app, ask): at_us for at_us, _, app, ask in self._own.view.timers.completions
         }
-        self._says = {
+        self._gang_fields = {
             (member.key, member.ask): says
             for gang in self._own.admission.gangs
             for member, says in gang.members
@@ -232,7 +232,7 @@ class _State:
         self._missing: Counter[str] = Counter()
 
     def _few_bound(self) -> Iterator[str]:
-        """Yield the gangs of which fewer members are bound than they need at once."""
+        """Yield gangs bound below ``min_member``."""
         for gang in self._facts.gangs:
             bound = sum(place == "bound" for _, place in gang.members)
             if gang.definition is not None and bound < gang.definition.min_member:
@@ -273,7 +273,7 @@ class _State:
         yield from self._pending()
 
     def _usage(self) -> Iterator[SetUsage]:
-        """Yield what was used lately, with what the present tick has had so far."""
+        """Yield the recent usage, with that of the present tick so far."""
         paths = {queue.key: queue.config.path for queue in self._facts.queues}
         for one in self._own.view.usage:
             amounts = Counter(dict(one.used))
@@ -304,7 +304,7 @@ class _State:
         yield UpdateNode(node.name, capacity, schedulable=node.schedulable, reserved=reserved)
 
     def _holding(self) -> Iterator[_Step]:
-        """Yield what has nodes: first the bound asks, then the waiting ones."""
+        """Yield the asks with nodes: first the bound ones, then the waiting ones."""
         keys = {app.identity.name: app.identity.key for app in self._facts.apps}
         later: list[tuple[str, AddAsk]] = []
         for app, held in self._held("bound"):
@@ -361,14 +361,14 @@ class _State:
         event = event_of(app, ask, self._own.admission.classes)
         if ask.preempts and event.priority_class is None:
             self._missing[_TAMER] += 1
-        says: GangFields = self._says.get((key, ask.name), NO_FIELDS)
+        says: GangFields = self._gang_fields.get((key, ask.name), NO_FIELDS)
         # TIME-10
         if event.start_by_us is not None and event.start_by_us < self._now_us:
             event = attrs.evolve(event, start_by_us=None)
         return attrs.evolve(event, says=says)
 
     def _pending(self) -> Iterator[Event]:
-        """Yield what has no node, in the order in which it came."""
+        """Yield the asks without a node, in the order in which they came."""
         found = [
             (ask.seq, ask.number, app.identity.key, app.identity.name, ask, is_parked)
             for app in self._facts.apps
@@ -383,7 +383,7 @@ class _State:
                 yield FailBind(one.identity.name, name, times)
 
     def unsaid(self) -> Iterator[str]:
-        """Yield what no event can say, as far as the state has any of it."""
+        """Yield the parts of the state that no event can express."""
         own, apps = self._own, self._facts.apps
         waits = sum(gang.since_us is not None for gang in self._facts.gangs)
         asks = sum(len(app.pending) + len(app.parked) for app in apps)

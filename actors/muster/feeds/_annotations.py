@@ -173,23 +173,23 @@ class ParsedAnnotations:
 
     Attributes:
         texts: Those that are not about a gang.
-        sayings: Those about a gang, in the order of the map.
+        of_gang: Those about a gang, in the order of the map.
     """
 
     texts: Mapping[str, str] = attrs.field(factory=dict[str, str])
-    sayings: tuple[GangAnnotation, ...] = ()
+    of_gang: tuple[GangAnnotation, ...] = ()
 
 
 def annotations_kind(keys: Mapping[str, AnnotationKey]) -> Kind[ParsedAnnotations]:
     """Return the kind of a map of labels or annotations in which ``keys`` are about a gang."""
 
-    def read(key: str, part: Raw, texts: dict[str, str], sayings: list[GangAnnotation]) -> None:
+    def read(key: str, part: Raw, texts: dict[str, str], of_gang: list[GangAnnotation]) -> None:
         NAME.parse(key)
         known = keys.get(key)
         if known is None:
             texts[key] = WORD.parse(part)
         elif (value := known.kind.parse(part)) is not None:
-            sayings.append(GangAnnotation(key, known.says, value, part))
+            of_gang.append(GangAnnotation(key, known.says, value, part))
 
     def parse(value: Raw) -> ParsedAnnotations:
         if not isinstance(value, dict):
@@ -206,7 +206,7 @@ def annotations_kind(keys: Mapping[str, AnnotationKey]) -> Kind[ParsedAnnotation
         "map of texts",
         parse,
         lambda value: _marks_normal(keys, value),
-        lambda marks: {**marks.texts, **{said.key: said.written for said in marks.sayings}},
+        lambda marks: {**marks.texts, **{one.key: one.written for one in marks.of_gang}},
     )
 
 
@@ -304,14 +304,14 @@ def gang_settings(
     """
     values: dict[str, object] = {}
     places: dict[str, AnnotationSource] = {}
-    for path, saying in ((path, part) for path, some in found.items() for part in some.sayings):
-        place = AnnotationSource(f"{path}.{saying.key}", saying.written)
-        value = saying.value
-        if saying.says == NAMES_IT:
-            value = _named(saying.written, namespace, place)
-        if values.setdefault(saying.says, value) != value:
-            raise place.differs(places[saying.says])
-        places.setdefault(saying.says, place)
+    for path, annotation in ((path, part) for path, some in found.items() for part in some.of_gang):
+        place = AnnotationSource(f"{path}.{annotation.key}", annotation.written)
+        value = annotation.value
+        if annotation.says == NAMES_IT:
+            value = _named(annotation.written, namespace, place)
+        if values.setdefault(annotation.says, value) != value:
+            raise place.differs(places[annotation.says])
+        places.setdefault(annotation.says, place)
     return GangSettings(values, places)
 
 

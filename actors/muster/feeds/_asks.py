@@ -1,7 +1,7 @@
 """The fields of ``add_ask``, and the event that they become.
 
-A Pod is an ask, too. An annotation has the fields of ``add_ask`` for which a manifest has no place: a
-map of them in JSON.
+A Pod is an ask, too. An annotation has the fields of ``add_ask`` for which a manifest has no place:
+a map of them in JSON.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def add_ask(values: Values, origin: EventOrigin) -> AddAsk:
             raise FieldError("nothing: an ask has at least one type above 0", "resources")
         kept.setdefault("resources", Resources())
     marks, gang = values.get("annotations"), values.get("gang")
-    if isinstance(marks, ParsedAnnotations) and marks.sayings:
+    if isinstance(marks, ParsedAnnotations) and marks.of_gang:
         member = membership(gang_settings({"annotations": marks}), cast("str | None", gang))
         kept |= {"gang": member.gang, "says": member.says, "timed_out": member.timed_out}
     return AddAsk(**kept)
@@ -214,7 +214,7 @@ def parts_of_ask(event: AddAsk) -> Values:
         marks = gang_annotations(MEMBER_KEYS, says_of_member(event))
         if marks.texts:
             gang["annotations"] = marks
-    # What is said of a gang comes last.
+    # The fields of a gang come last.
     own = [known.attribute for known in ASK_FIELDS if known.name != "gang"]
     return {name: parts[name] for name in own if name in parts} | gang
 

@@ -260,11 +260,13 @@ class Output:
             return "standard output", _StandardOutput(sys.stdout.buffer)
         path = Path(target)
         try:
-            return str(path), self._stack.enter_context(self._beside(path).open("wb", KEPT_BYTES))
+            return str(path), self._stack.enter_context(
+                self._temporary_path(path).open("wb", KEPT_BYTES)
+            )
         except (OSError, ValueError) as error:  # ValueError: a null byte in the name
             raise _unwritable(str(path), error) from error
 
-    def _beside(self, path: Path) -> Path:
+    def _temporary_path(self, path: Path) -> Path:
         """Return the file to write to: a temporary one if ``path`` is replaced at the end."""
         if not self._whole or (path.exists() and not path.is_file()):
             return path  # A device or a pipe is written directly.

@@ -222,7 +222,7 @@ class JsonText:
         name: Its name for messages.
         decode: Makes values of text.
         errors: What becomes of bytes that are not UTF-8: ``strict`` raises :class:`FeedError`.
-        what: What a value is, for messages.
+        noun: The noun for a value, for messages.
     """
 
     def __init__(
@@ -232,11 +232,11 @@ class JsonText:
         *,
         decode: Decode = _STRICT,
         errors: str = "strict",
-        what: str = "a value",
+        noun: str = "a value",
     ) -> None:
         # See `_Checked` in `source.py` about `read1`.
         self._read = getattr(stream, "read1", stream.read)
-        self._name, self._what = name, what
+        self._name, self._noun = name, noun
         self._value = decode
         self._decode = codecs.getincrementaldecoder("utf-8-sig")(errors).decode
         self._text = ""
@@ -344,7 +344,7 @@ class JsonText:
     def _more_of_value(self) -> bool:
         pending = len(self._text) - self._at
         if pending > MAX_CHARACTERS:
-            raise self.error(f"{self._what} is longer than {MAX_CHARACTERS} characters")
+            raise self.error(f"{self._noun} is longer than {MAX_CHARACTERS} characters")
         if not self._more():
             return False
         if pending > _SOON_CHARACTERS:
@@ -389,7 +389,7 @@ def read_json_list(stream: BinaryIO, name: str) -> Iterator[RawEvent]:
         FeedError: If the stream is not one list in JSON, or not text.
     """
     values = _ValueDecoder()
-    text = JsonText(stream, name, decode=values.decoded, what="an event")
+    text = JsonText(stream, name, decode=values.decoded, noun="an event")
     for index, line in enumerate(text.parts("[", "]")):
         value = text.value()
         problem = values.problem() or (problem_of_value(value) if text.may_trouble() else None)

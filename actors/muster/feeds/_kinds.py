@@ -625,10 +625,10 @@ def _parse_asked_amounts(value: Raw) -> Resources:
         name = error.place.removeprefix(".")
         if not isinstance(value, dict) or name not in value:
             raise
-        raise FieldError(error.message + _meant(name, value[name]), error.place) from None
+        raise FieldError(error.message + _hint_for_part(name, value[name]), error.place) from None
 
 
-def _meant(name: str, written: Raw) -> str:
+def _hint_for_part(name: str, written: Raw) -> str:
     """Return the hint about a part of a unit, for the end of the refusal of a quantity.
 
     The text is empty for what is no part: not between 0 and 1 if it is read like ``vcore``.

@@ -76,7 +76,7 @@ def room_fields(
         amounts: The kind of amounts: whether it takes parts of a base unit.
         limits: Whether limits are read: a type with a limit alone is requested as much then. The API
             server fills such requests in, so it matters little in a cluster and its dumps. The
-            manifests of ``apply`` request what they say, and no more.
+            manifests of ``apply`` request what they name, and no more.
         of_container: Further fields of a container.
     """
     needs = {"requests": schema_field("requests", amounts)}
@@ -271,7 +271,7 @@ def membership_of(values: Values) -> Membership:
         FieldError: If they contradict each other, or one of them is invalid.
     """
     labels, annotations = marks_of(values, "labels"), marks_of(values, "annotations")
-    if not (labels.sayings or annotations.sayings):
+    if not (labels.of_gang or annotations.of_gang):
         return _NO_GANG
     settings = gang_settings({LABELS: labels, ANNOTATIONS: annotations}, namespace_of(values))
     return membership(settings)

@@ -118,10 +118,10 @@ def pod(values: Values) -> PodObject:
     """Return the typed form of a Pod.
 
     Raises:
-        FieldError: If it belongs to no application, or what it says about a gang or a user is invalid.
+        FieldError: If it belongs to no application, or its fields of a gang or a user are invalid.
     """
     requests = Resources(requests_of(values))
-    about = user_info(marks_of(values, "annotations"))
+    user = user_info(marks_of(values, "annotations"))
     finished = values.get("phase") in FINISHED
     return PodObject(
         app=_application(values),
@@ -131,8 +131,8 @@ def pod(values: Values) -> PodObject:
         node=cast("str | None", values.get("node")),
         finished=finished,
         namespace=namespace_of(values),
-        user=about.user,
-        groups=about.groups,
+        user=user.user,
+        groups=user.groups,
     )
 
 
@@ -143,8 +143,8 @@ def _parts_of_pod(pod: PodObject) -> Values:
         labels[QUEUE_LABEL] = pod.queue
     marks: dict[str, str] = {}
     if pod.user is not None or pod.groups:
-        about = {"user": pod.user, "groups": [*pod.groups]}
-        marks[USER_INFO] = json.dumps({name: value for name, value in about.items() if value})
+        user_fields = {"user": pod.user, "groups": [*pod.groups]}
+        marks[USER_INFO] = json.dumps({name: value for name, value in user_fields.items() if value})
     if pod.ask is not None and pod.ask.gang is not None:
         says = {NAMES_IT: pod.ask.gang, **says_of_member(pod.ask)}
         marks |= gang_annotations(MEMBER_KEYS, says).texts

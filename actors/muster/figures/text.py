@@ -339,7 +339,8 @@ def _range(first: float, last: float) -> Iterator[int]:
 
 INSTANTS: Final[Mapping[str, str]] = {"until_us": "until", "start_us": "start"}
 """The facts that are instants, in microseconds since the origin: until when an ask backs off, and when
-the reservation starts that an ask would delay, or that is for its group. No reason has two of them."""
+the reservation starts that an ask would delay, or that is for its group. No reason has two of
+them."""
 
 
 def instant_of(facts: Mapping[str, Fact]) -> int | None:

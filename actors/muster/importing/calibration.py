@@ -1,4 +1,4 @@
-"""How far a replay of an imported feed is from what really happened: it compares the starts of jobs.
+"""How far a replay of an imported feed is from the real run: it compares the starts of jobs.
 
 A :class:`Calibration` watches the replay of a feed that was just made, with the :class:`Starts` that
 the import has kept. It holds some hundred bytes for each job that waits, and some fifty for each
@@ -24,7 +24,7 @@ from muster_core.reasons import Explanation
 from muster_core.resources import Resources
 
 MOST_APART: Final = 10
-"""How many of the jobs with the greatest differences are told."""
+"""The most jobs with the greatest differences that are listed."""
 
 SPANS_S: Final[Mapping[str, int]] = {"1 min": 60, "10 min": 600, "1 h": 3600}
 """Within which times of the real start a job may start, in seconds."""
@@ -35,7 +35,7 @@ _FIRST_LOOK_US: Final = MICROSECONDS
 
 @final
 class Verdict(StrEnum):
-    """How near a replay is to what really happened."""
+    """How near a replay is to the real run."""
 
     NEAR = "near"
     ROUGH = "rough"
@@ -48,12 +48,12 @@ class Agreement:
     """How the starts of some jobs agree.
 
     Attributes:
-        name: What the jobs share: a partition or a queue; empty for all.
+        name: The partition or queue that the jobs share; empty for all.
         jobs: How many started both really and in the replay.
         apart: How far the two starts are apart, whichever is first.
         real: How long the jobs really waited.
         replayed: How long they waited in the replay.
-        within: The share of jobs whose two starts are at most so far apart, by :data:`SPANS_S`.
+        within: The share of jobs whose two starts are at most a span apart, by :data:`SPANS_S`.
     """
 
     name: str
@@ -76,8 +76,8 @@ class StartGap:
         partition: Its partition.
         real_us: When it really started, in microseconds since the start of the feed.
         replayed_us: When it started in the replay.
-        asked_us: When the replay was asked what holds it; None if it started earlier than in fact.
-        held: What held it then: a code, a colon and a sentence.
+        asked_us: When the replay explained the delay; None if it started earlier than in fact.
+        held: The reason for the delay then: a code, a colon and a sentence.
     """
 
     app: str
@@ -159,8 +159,10 @@ class CalibrationResult:
             Verdict.FAR: "Do not judge other configurations by it before the jobs above are "
             "explained.",
         }[verdict]
-        near = {Verdict.NEAR: "near to", Verdict.ROUGH: "roughly", Verdict.FAR: "far from"}[verdict]
-        return f"The replay is {near} what Slurm did: {waits}, and {starts}. {ending}"
+        degree = {Verdict.NEAR: "near to", Verdict.ROUGH: "roughly", Verdict.FAR: "far from"}[
+            verdict
+        ]
+        return f"The replay is {degree} what Slurm did: {waits}, and {starts}. {ending}"
 
 
 class ExplainingScheduler(Protocol):
@@ -184,7 +186,7 @@ class _OpenJob:
         real_us: When it really started, or None.
         events: How many more events add asks of it.
         unbound: How many of its asks are not bound.
-        held: What its asks hold, with how long they run (None: to the end), in microseconds.
+        held: The amounts of its asks, with how long they run (None: to the end), in microseconds.
         hold: When and why it was held, if it was asked.
     """
 
@@ -222,7 +224,7 @@ class Calibration:
         #: Of the jobs whose real start has not been looked at: that instant, and the number.
         self._due: list[tuple[int, int]] = []
         #: The greatest differences so far, the smallest first; the number breaks ties.
-        self._apart: list[tuple[int, int, StartGap]] = []
+        self._gaps: list[tuple[int, int, StartGap]] = []
         self._unknown = 0
         self._all = _Group()
         self._partitions: dict[str, _Group] = {}
@@ -237,7 +239,7 @@ class Calibration:
         """Do nothing: the feed of an import begins with nothing."""
 
     def saw(self, item: FeedItem, /) -> None:
-        """Take note of jobs as they come, and of nodes."""
+        """Record jobs as they come, and nodes."""
         match item.content:
             case AddNode():
                 for kind, amount in item.content.room.items():
@@ -283,7 +285,7 @@ class Calibration:
         return job
 
     def write(self, batch: Sequence[Announced], /) -> None:
-        """Take note of the first time that all asks of a job are bound."""
+        """Record the first time that all asks of a job are bound."""
         for announced in batch:
             decision = announced.decision
             if decision.kind is not Kind.BOUND or decision.app is None or decision.ask is None:
@@ -306,12 +308,12 @@ class Calibration:
             self._of_queues.setdefault(job.queue, _Group()),
         ):
             group.add(job.came_us, job.real_us, at_us)
-        asked = job.hold or (None, None)
-        apart = StartGap(*job.key, job.queue, partition, job.real_us, at_us, *asked)
+        hold = job.hold or (None, None)
+        gap = StartGap(*job.key, job.queue, partition, job.real_us, at_us, *hold)
         off_us = abs(at_us - job.real_us)
         if off_us:
-            keep = heapq.heappush if len(self._apart) < MOST_APART else heapq.heappushpop
-            keep(self._apart, (off_us, -job.number, apart))
+            keep = heapq.heappush if len(self._gaps) < MOST_APART else heapq.heappushpop
+            keep(self._gaps, (off_us, -job.number, gap))
 
     def due_us(self) -> int | None:
         """Return when a job that waits will be among those that are furthest apart."""
@@ -322,11 +324,11 @@ class Calibration:
     @property
     def _patience_us(self) -> int:
         """How late a job has to be to matter, in microseconds."""
-        least_us = self._apart[0][0] if len(self._apart) == MOST_APART else 0
+        least_us = self._gaps[0][0] if len(self._gaps) == MOST_APART else 0
         return max(least_us, _FIRST_LOOK_US)
 
     async def look(self, scheduler: ExplainingScheduler, at_us: int, /) -> None:
-        """Ask what holds the jobs that are so late."""
+        """Ask for the reasons of jobs that are late."""
         while (due_us := self.due_us()) is not None and due_us <= at_us:
             job = self._waiting[heapq.heappop(self._due)[1]]
             explanation = await scheduler.why_pending(*job.key)
@@ -336,7 +338,7 @@ class Calibration:
                 job.hold = (at_us, reason_text)
 
     async def look_at_end(self, scheduler: ExplainingScheduler, at_us: int, /) -> None:
-        """Do nothing: who has not started is counted."""
+        """Do nothing: jobs that have not started are counted."""
 
     def result(self) -> CalibrationResult:
         """Return the result, after the replay."""
@@ -361,7 +363,7 @@ class Calibration:
                 for kind, room in sorted(self._room.items())
                 if room
             },
-            most_apart=[apart for _, _, apart in sorted(self._apart, reverse=True)],
+            most_apart=[gap for _, _, gap in sorted(self._gaps, reverse=True)],
         )
 
 
@@ -374,13 +376,13 @@ class _Group:
     """Counts the starts of jobs that have something in common."""
 
     def __init__(self) -> None:
-        self._apart, self._real, self._replayed = Waits(), Waits(), Waits()
+        self._apart_us, self._real, self._replayed = Waits(), Waits(), Waits()
         self._within = dict.fromkeys(SPANS_S, 0)
 
     def add(self, came_us: int, real_us: int, replayed_us: int) -> None:
         """Count a job."""
         apart_us = abs(replayed_us - real_us)
-        self._apart.add(apart_us)
+        self._apart_us.add(apart_us)
         self._real.add(max(real_us - came_us, 0))
         self._replayed.add(replayed_us - came_us)
         for span, span_s in SPANS_S.items():
@@ -388,7 +390,7 @@ class _Group:
 
     def agreement(self, name: str) -> Agreement:
         """Return the figures."""
-        apart = self._apart.summary()
+        apart = self._apart_us.summary()
         within = {span: count / max(apart.count, 1) for span, count in self._within.items()}
         return Agreement(
             name, apart.count, apart, self._real.summary(), self._replayed.summary(), within
@@ -397,11 +399,11 @@ class _Group:
 
 @final
 class _Span:
-    """When jobs ran, and what they held.
+    """The times of jobs, and the amounts that they held.
 
     Attributes:
         first_us: When the first of them came, in microseconds; None if there is none.
-        last_us: When the last of them ended, or started if nobody knows when it ends.
+        last_us: When the last of them ended, or started if its end is unknown.
     """
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ LONGEST_LINE: Final = 4 << 20
 """The longest line of a dump, in bytes."""
 
 Opener = Callable[[str], Source]
-"""Gives for the name of a file what is to be read; the name itself, or a stream that counts."""
+"""Returns the source for the name of a file: the name itself, or a stream that counts."""
 
 
 @contextmanager
@@ -106,10 +106,10 @@ FULL_BYTES: Final = 16 << 20
 """How much of the records waits in memory to be sorted."""
 
 _BEFORE: Final = 1 << 48
-"""What is taken from the number of a record that stands before others of its instant."""
+"""The offset of the number of a record that comes before others of its instant."""
 
 Record = tuple[Any, ...]
-"""What msgpack can write."""
+"""The values that msgpack can write."""
 
 _Entry = tuple[int, int, bytes]
 
@@ -147,7 +147,7 @@ class Spool:
         Args:
             at_us: Its instant, in microseconds.
             record: The record.
-            before: Whether it stands before all records of its instant that are not added so.
+            before: Whether it comes before all records of its instant that are added without this.
         """
         packed: bytes = msgpack.packb(record)
         self._last += 1
@@ -157,7 +157,7 @@ class Spool:
             self._write()
 
     def _write(self) -> None:
-        """Write what waits as a sorted run; behind the last run, if it is all later."""
+        """Write the waiting records as a sorted run; behind the last run, if all are later."""
         self._waiting.sort()
         first, last = self._waiting[0][0], self._waiting[-1][0]
         self._widen(first, last)

@@ -87,7 +87,7 @@ def parse_nodes(text: str) -> list[NodeFields]:
     """Return the nodes of ``32x vcore=64,memory=256Gi``; several groups are parted by ``;``.
 
     Raises:
-        ValueError: If the text is none, with what would be right.
+        ValueError: If the text is none, with a hint.
     """
     groups = [group for group in text.split(";") if group.strip()]
     nodes: list[NodeFields] = []

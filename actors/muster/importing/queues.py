@@ -27,7 +27,7 @@ LONGEST_QUEUE: Final = 64
 
 
 def name_of(text: str) -> str:
-    """Return a text as the name of an application, ask or node; ``-`` stands for what it may not have."""
+    """Return a text as the name of an application, ask or node; ``-`` replaces illegal characters."""
     return _NO_NAME.sub("-", text)
 
 
@@ -76,7 +76,7 @@ class Rule:
     Attributes:
         patterns: For each field that is looked at its pattern, in which ``*``, ``?`` and ``[…]``
             are wildcards.
-        path: The path of the queue, with ``{field}`` where the value of a field stands.
+        path: The path of the queue, with ``{field}`` in place of the value of a field.
         line: Its line in the mapping file, or None.
     """
 
@@ -178,7 +178,7 @@ def read_queues(file: str, names: Collection[str], rest: Collection[str] = ()) -
     Args:
         file: Its name.
         names: The fields that jobs have, such as ``account``.
-        rest: What else may stand in the file, which others read.
+        rest: The other entries of the file, which others read.
 
     Raises:
         ConfigError: If it cannot be read, or is no such file; with the lines.
@@ -243,7 +243,7 @@ def _rule(item: object, where: str, names: Collection[str], reader: MappingReade
 
 
 def _is_field(name: str, names: Collection[str]) -> bool:
-    """Return whether jobs have a field; ``label:*`` stands for all names that begin so."""
+    """Return whether jobs have a field; ``label:*`` matches all names that begin so."""
     prefix, colon, rest = name.partition(":")
     return name in names or (bool(colon and rest) and f"{prefix}:*" in names)
 

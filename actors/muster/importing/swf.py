@@ -1,6 +1,6 @@
 """The Standard Workload Format, version 2.2, of the Parallel Workloads Archive: 18 numbers a line.
 
-The archive describes the format. -1 stands for what is not known. The header has comments of the
+The archive describes the format. -1 means unknown. The header has comments of the
 form ``; Label: value``.
 """
 
@@ -30,7 +30,7 @@ _NAMED: Final = re.compile(r"(-?[0-9]+)[\s:=,]+(\S+)")
 
 @final
 class SwfHeader:
-    """What the header says that a feed needs.
+    """The values of the header that a feed needs.
 
     Attributes:
         start_s: When the log starts, in seconds since 1970 in UTC, or None.
@@ -50,7 +50,7 @@ class SwfHeader:
         self.partitions: dict[int, str] = {}
 
     def read(self, line: str) -> None:
-        """Read a line that starts with ``;``; one that says nothing else is a comment."""
+        """Read a line that starts with ``;``; an unknown one is a comment."""
         match = _LABEL.match(line)
         if match is None:
             return
@@ -115,7 +115,7 @@ def read_swf(
         opener: Opens a file.
 
     Raises:
-        FeedError: If a file cannot be read or is no such file; if nobody says how large the nodes
+        FeedError: If a file cannot be read or is no such file; if it is unknown how large the nodes
             are; or if only some of several files say when they start.
     """
     dated: bool | None = None
@@ -150,11 +150,11 @@ class _Reader:
 
     @property
     def is_dated(self) -> bool:
-        """Whether the header says when the log starts."""
+        """Whether the header has the start of the log."""
         return self._header.start_s is not None
 
     def finish(self) -> None:
-        """Check what was read.
+        """Check the log at its end.
 
         Raises:
             FeedError: If it was no such file.

@@ -34,11 +34,11 @@ class Cause:
     """Why some records are not in the feed, or are in it in another form.
 
     Attributes:
-        what: What they are, in the singular, such as ``job``.
+        what: Their noun in the singular, such as ``job``.
         text: The cause, as a text that follows their number.
         count: How many they are.
-        first: Where the first of them stands, such as ``jobs.txt:17``.
-        example: What is wrong with the first of them, such as the value; may be empty.
+        first: The place of the first of them, such as ``jobs.txt:17``.
+        example: The problem of the first of them, such as the value; may be empty.
     """
 
     what: str
@@ -51,10 +51,10 @@ class Cause:
 # IMPORT-2
 @final
 class ImportAccount:
-    """Counts what is read, what becomes part of the feed, and what is left out, by cause.
+    """Counts the records that are read, those that become part of the feed, and those left out, by cause.
 
-    Every record that is read has to be taken or left out, once. What is noted is taken, but the
-    feed does not say all of it; what is changed is taken, and the feed says it in another form.
+    Every record that is read has to be taken or left out, once. A noted record is taken, but the
+    feed lacks a part of it; a changed one is taken, and the feed has it in another form.
 
     Attributes:
         read: How many records were read, by kind, in the singular.
@@ -76,31 +76,31 @@ class ImportAccount:
         Args:
             what: Their kind, in the singular.
             text: The cause.
-            first: Where the first of them stands.
-            example: What is wrong with it.
+            first: The place of the first of them.
+            example: Its problem.
             count: How many they are.
         """
         _count(self._left_out, Cause(what, text, count, first, example))
 
     def note(self, what: str, text: str, first: str, example: str = "", count: int = 1) -> None:
-        """Count records that are taken, although the feed does not say all of them.
+        """Count records that are taken, although the feed lacks a part of them.
 
         Args:
             what: Their kind, in the singular.
-            text: What the feed does not say.
-            first: Where the first of them stands.
+            text: The missing part.
+            first: The place of the first of them.
             example: Its value.
             count: How many they are.
         """
         _count(self._notes, Cause(what, text, count, first, example))
 
     def change(self, what: str, text: str, first: str, example: str = "", count: int = 1) -> None:
-        """Count records that are taken, and that the feed says in another form.
+        """Count records that are taken, and that the feed has in another form.
 
         Args:
             what: Their kind, in the singular.
-            text: In what form.
-            first: Where the first of them stands.
+            text: The form.
+            first: The place of the first of them.
             example: Its value.
             count: How many they are.
         """
@@ -108,17 +108,17 @@ class ImportAccount:
 
     @property
     def left_out(self) -> tuple[Cause, ...]:
-        """What was left out, the most frequent cause first."""
+        """The causes of records left out, the most frequent first."""
         return _by_number(self._left_out)
 
     @property
     def notes(self) -> tuple[Cause, ...]:
-        """What was noted, the most frequent first."""
+        """The notes, the most frequent first."""
         return _by_number(self._notes)
 
     @property
     def changes(self) -> tuple[Cause, ...]:
-        """What was changed, the most frequent first."""
+        """The changes, the most frequent first."""
         return _by_number(self._changes)
 
     @property
@@ -155,7 +155,7 @@ class AskGroup:
 
     Attributes:
         ask: The name of the ask; with a count above 1 the beginning of the names.
-        resources: What each of them needs.
+        resources: The resources of each of them.
         count: How many they are.
         selector: The attributes that the node must have.
         node: The only node on which they may run, or None.
@@ -163,7 +163,7 @@ class AskGroup:
         affinity: The terms of which the node must match one, likewise, or None.
         run_us: How long each runs, in microseconds; None if it holds its room to the end.
         priority: Its priority.
-        priority_class: Its priority class, which says its priority then, or None.
+        priority_class: Its priority class, which then defines its priority, or None.
         retries: How often it is tried again after its work has failed.
         estimate_us: How long it was expected to run, in microseconds, or None.
     """
@@ -210,7 +210,7 @@ class AskGroup:
 
 
 Sizes = list[tuple[Mapping[str, int], int]]
-"""What asks need, each with the number of such asks, the largest first."""
+"""The resources of asks, each with the number of such asks, the largest first."""
 
 
 # IMPORT-9
@@ -239,21 +239,21 @@ def in_seconds(time_us: int) -> int | float:
 @final
 @attrs.frozen
 class Job:
-    """A job: what is submitted at one instant to one application.
+    """A job: the asks that are submitted at one instant to one application.
 
     Attributes:
         at_us: When it was submitted, in microseconds: since 1970 in UTC, or since the start of a
             trace without dates.
         app: The name of its application. Several jobs may have the same one.
         queue: The path of its queue.
-        parts: What it asks for.
-        user: Who submitted it; empty if nobody is known.
+        parts: Its groups of equal asks.
+        user: Its user; empty if unknown.
         groups: The groups of the user.
         is_gang: Whether all its asks start together or not at all.
         gang: The gang of its asks that another event defines, or None.
         is_alone: Whether no other job has the same application.
         start_us: When it really started, in microseconds as ``at_us``; None if it did not, or
-            nothing says it. No feed has it: a :class:`Starts` keeps it.
+            that is unknown. No feed has it: a :class:`Starts` keeps it.
         partition: The part of the other system that it ran in, for the figures by partition.
     """
 
@@ -332,7 +332,7 @@ class Starts:
         return self._events[job]
 
     def partition_of(self, job: int) -> str:
-        """Return the partition of a job; empty if nothing says it."""
+        """Return the partition of a job; empty if unknown."""
         return self.partitions[self._places[job]]
 
 
@@ -344,7 +344,7 @@ _APP: Final = "\x00"
 _GANG: Final = "\x01"
 _APP_BYTES: Final = b'"\\u0000"'
 _GANG_BYTES: Final = b'"\\u0001"'
-"""What stands in the events of a job for names that are known only when all jobs are in order."""
+"""The placeholder in the events of a job for names that are known only when all jobs are in order."""
 
 _encoded: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
@@ -352,7 +352,7 @@ _encoded: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 @final
 @attrs.frozen
 class FeedSummary:
-    """What is in a feed that was written.
+    """The content of a feed that was written.
 
     Attributes:
         events: How many events.
@@ -380,10 +380,10 @@ class FeedSummary:
 @final
 @attrs.define
 class DumpEnd:
-    """What had not ended when a dump was made.
+    """The jobs that had not ended when a dump was made.
 
     Attributes:
-        at_us: The last instant of which the dump says anything, in microseconds as jobs have it.
+        at_us: The last instant in the dump, in microseconds as jobs have it.
         waiting: How many jobs waited, which are left out.
         running: How many jobs ran, which hold their room to the end.
     """
@@ -398,18 +398,18 @@ class Workload:
     """Jobs and nodes on their way into a feed.
 
     Attributes:
-        account: What became of everything that was read.
+        account: Counts the records, and what became of them.
         is_dated: Whether instants are microseconds since 1970 in UTC, and not since the start.
         since_us: Jobs before this instant are not wanted; None for all.
         until_us: Jobs after this instant are not wanted; None for all.
         nodes: The nodes with which the feed begins.
-        settings: What a made configuration says of queues, by their paths, beside their names.
-        partition: What it says of the partition itself, beside its queues.
-        comments: What a made configuration says of them, in lines of a text.
-        remarks: What its user should know of it, each in one line.
+        settings: The settings of queues in a generated configuration, by their paths.
+        partition: The fields of its partition, beside the queues.
+        comments: The comments of a generated configuration, as lines.
+        remarks: Remarks for the user, each in one line.
         starts: Gets the real start of each job when the feed is written, or None.
         head: Other events with which it begins, after the nodes, such as priority classes.
-        end: What had not ended when the dump was made, if its format says so.
+        end: The jobs that had not ended when the dump was made, if its format has them.
     """
 
     def __init__(self) -> None:
@@ -435,7 +435,7 @@ class Workload:
     # IMPORT-32
     @property
     def real_until_us(self) -> int | None:
-        """Until when a replay is like what was; None if all jobs have ended, or nothing says it."""
+        """Until when a replay is like the real run; None if all jobs have ended, or that is unknown."""
         if not (self.end.waiting or self.end.running):
             return None
         return self.end.at_us if self.until_us is None else min(self.end.at_us, self.until_us)
@@ -460,7 +460,7 @@ class Workload:
         )
 
     def is_known(self, app: str) -> bool:
-        """Return whether an earlier job has this application; of a million others one may be said to."""
+        """Return whether an earlier job has this application; about one in a million is a false hit."""
         return hash(app) in self._names
 
     def submit(self, job: Job) -> None:
@@ -494,7 +494,7 @@ class Workload:
         Args:
             at_us: Its instant, in microseconds.
             event: The event.
-            before: Whether it stands before all jobs of this instant.
+            before: Whether it comes before all jobs of this instant.
         """
         record = (None, None, None, [_encoded(event).encode()], 0, None)
         self._spool.add(at_us, record, before=before)
@@ -583,7 +583,7 @@ class _Feed:
             self._output.write(self._encoder.event(json.loads(event)))
 
     def end(self) -> None:
-        """Write what stands after the last event."""
+        """Write the text after the last event."""
         self._output.write(self._encoder.end())
 
     def _instant(self, at_us: int) -> bytes:
@@ -649,12 +649,12 @@ def configuration_of(
     settings: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
     partition: Mapping[str, object] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return a configuration that has queues, each submitted to by everybody.
+    """Return a configuration that has queues to which all users may submit.
 
     Args:
         queues: Their paths.
-        settings: What it says of queues, by their paths; these queues are in it, too.
-        partition: What it says of the partition itself.
+        settings: The settings of queues, by their paths; these queues are in it, too.
+        partition: The fields of the partition itself.
     """
     root: dict[str, Any] = {"name": "root", "submitacl": "*", **settings.get("root", {})}
     made: dict[str, dict[str, Any]] = {"root": root}

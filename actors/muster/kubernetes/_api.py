@@ -74,8 +74,8 @@ def rest_s(failures: int, error: Exception) -> float:
     """
     # The power has a bound, as it soon is more than a float can be.
     longest = min(_MOST_REST_S, _LEAST_REST_S * 2 ** min(failures, 10))
-    asked = (error.retry_after if isinstance(error, ApiError) else None) or 0.0
-    return max(random.uniform(longest / 2, longest), min(asked, _MOST_ASKED_S))
+    requested_s = (error.retry_after if isinstance(error, ApiError) else None) or 0.0
+    return max(random.uniform(longest / 2, longest), min(requested_s, _MOST_ASKED_S))
 
 
 @final
@@ -353,11 +353,11 @@ def _silences() -> Generator[None]:
     try:
         yield
     except (httpx.TransportError, httpx.DecodingError) as error:
-        msg = f"the API server does not answer: {_why(error)}"
+        msg = f"the API server does not answer: {_message_of(error)}"
         raise SilenceError(msg) from error
 
 
-def _why(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """Return the message of an error, or of its cause: those of httpx are often empty."""
     cause: BaseException | None = error
     while cause is not None and not str(cause):

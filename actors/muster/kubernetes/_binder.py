@@ -1,8 +1,8 @@
 """Bindings and evictions: how the cluster carries out each allocation.
 
-A binding is sent at most once at a time, and only while the cache says that the same pod is there and
-wants it. Its answer can be lost, and the API server does not compare its uid. So the state of the pod
-in the watch, or in a request for it, decides in the end.
+A binding is sent at most once at a time, and only while the cache says that the same pod is there
+and wants it. Its answer can be lost, and the API server does not compare its uid. So the state of
+the pod in the watch, or in a request for it, decides in the end.
 """
 
 from __future__ import annotations
@@ -110,18 +110,18 @@ class KubernetesBinder:
             if is_sent and not entry.is_lost:
                 text = f"{identity.full_name} is bound to {allocation.node}"
                 self._reports.event(identity, "Scheduled", text)
-            await self._attend(entry, allocation)
+            await self._wait_for_end(entry, allocation)
         except _MovedError as moved:
             try:
                 await allocation.release("cancelled", str(moved))
             finally:
-                self._leave(entry)
+                self._end_allocation(entry)
         except WorkFailedError:
-            self._leave(entry)
+            self._end_allocation(entry)
             raise
         except Exception:
             # Whatever the error, the ask is pending again.
-            self._leave(entry, Held.PENDING)
+            self._end_allocation(entry, Held.PENDING)
             raise
         except BaseException:  # It is cancelled: in a group, while a connection is made.
             self._handle_ending(entry, allocation)
@@ -129,7 +129,7 @@ class KubernetesBinder:
 
     resume = run
 
-    def _leave(self, entry: PodEntry, held: Held = Held.NOTHING) -> None:
+    def _end_allocation(self, entry: PodEntry, held: Held = Held.NOTHING) -> None:
         """Record that an allocation has ended."""
         self._cache.set_held(entry, held)
         if entry.pod.node is None and entry.sent_to is None:
@@ -147,21 +147,21 @@ class KubernetesBinder:
         if entry.sent_to is not None:
             self._nursery.start_soon(self._resolve_binding, entry)
         if why in (Reason.BIND_FAILED, Reason.GANG_ROLLBACK):
-            self._leave(entry, Held.PENDING)
+            self._end_allocation(entry, Held.PENDING)
             return
         is_there = entry.pod.node is not None or entry.sent_to is not None
         if why is Reason.NODE_LOST or entry.is_lost:
             # A pod that is not bound is let in again; one that is, when the node comes back.
-            self._leave(entry)
+            self._end_allocation(entry)
         elif is_there or why not in _EVICTIONS:
             entry.is_evicted = True
-            self._leave(entry)
+            self._end_allocation(entry)
             if entry.pod.is_deleted:
                 return
             message = "" if allocation.message is None else f" {allocation.message}"
             self._nursery.start_soon(self._evict, entry, f"{why}{message}")
         else:
-            self._leave(entry)
+            self._end_allocation(entry)
 
     # POD-21
     async def _resolve_binding(self, entry: PodEntry) -> None:
@@ -332,7 +332,7 @@ class KubernetesBinder:
     # The time after that
 
     # POD-29
-    async def _attend(self, entry: PodEntry, allocation: Allocation) -> None:
+    async def _wait_for_end(self, entry: PodEntry, allocation: Allocation) -> None:
         """Wait until a pod has ended, or is gone.
 
         Raises:
@@ -347,7 +347,7 @@ class KubernetesBinder:
             raise WorkFailedError(msg)
         if entry.pod.phase != "Succeeded":
             await allocation.release("cancelled", "its pod is gone")
-        self._leave(entry)
+        self._end_allocation(entry)
 
     # Evicting
 

@@ -196,7 +196,8 @@ class Cache:
         dirty_pods: Pods whose state in the scheduler may be out of date.
         dirty_nodes: Nodes, likewise.
         dirty_gangs: Gangs of which a pod has changed.
-        unexplained: Pods of which it may have to be said why they are not bound, the next one first.
+        unexplained: Pods for which it may have to be reported why they are not bound, the next one
+            first.
         dirtied: Where the task waits that updates the scheduler.
         hurried: Where it waits for more changes, if those so far have time.
         has_time: Whether the changes have time: only labels of nodes have changed.

@@ -123,10 +123,10 @@ class Cluster:
         return deliver
 
     def _short_pod(self, whole: Object) -> Object:
-        return _short(whole, read_pod(whole, self._scheduler_name))
+        return _shortened(whole, read_pod(whole, self._scheduler_name))
 
     def _short_node(self, whole: Object) -> Object:
-        return _short(whole, read_node(whole))
+        return _shortened(whole, read_node(whole))
 
     def _take_pod(self, change: Change) -> None:
         if change.new is not None:
@@ -328,7 +328,7 @@ class Cluster:
         }
 
 
-def _short(whole: Object, read: object) -> Object:
+def _shortened(whole: Object, read: object) -> Object:
     """Return an object without the fields that are not read."""
     metadata = whole["metadata"]
     kept = {name: metadata[name] for name in ("uid", "resourceVersion")}
@@ -387,8 +387,11 @@ async def connect(
         ConfigError: If a kubeconfig file cannot be used.
         AccessError: If there is no credential.
     """
-    how = access or access_of(kubeconfig, context)
-    async with Api(how, connections=options.concurrency + 8) as api, trio.open_nursery() as nursery:
+    reached = access or access_of(kubeconfig, context)
+    async with (
+        Api(reached, connections=options.concurrency + 8) as api,
+        trio.open_nursery() as nursery,
+    ):
         cluster = Cluster(
             api,
             nursery,

@@ -185,7 +185,7 @@ class Intake:
         self._head("", Configure(configuration), self._note_configuration)
 
     def note_no_configuration(self, why: str) -> None:
-        """Take note that there is no configuration that could be taken."""
+        """Record that there is no configuration that could be taken."""
         if self.lacks:
             self.lacks = why
         _log.error(
@@ -424,10 +424,12 @@ class Intake:
         # Else it was bound meanwhile: its binder sees what has become of the pod.
 
     def _wanted(self, entry: PodEntry) -> Held:
-        wanted, request, around = entry.wanted(), entry.pod.request, self.surroundings
+        wanted, request, surroundings = entry.wanted(), entry.pod.request, self.surroundings
         if wanted is Held.PENDING and request is not None:
             return (
-                Held.NOTHING if around.missing(request) or around.lacks_group(request) else wanted
+                Held.NOTHING
+                if surroundings.missing(request) or surroundings.lacks_group(request)
+                else wanted
             )
         return wanted
 

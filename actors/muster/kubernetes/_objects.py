@@ -70,7 +70,7 @@ class PodRequest:
 
     Attributes:
         labels: What its labels, annotations and owners say.
-        gangs: What it says of gangs, by their full names.
+        gangs: The fields that it sets for gangs, by their full names.
         ask: Its ask, without the affinity of its volumes and with its priority as a number.
         priority_class: The name of its priority class; may be empty.
         claims: The claims of volumes that have to be bound, each with the field that names it.
@@ -344,7 +344,7 @@ class Surroundings:
         ask, labels = request.ask, request.labels
         affinity = ask.affinity
         for _, claim in request.claims:
-            affinity = _both(affinity, self.volumes[self.claims[claim]])
+            affinity = _conjunction(affinity, self.volumes[self.claims[claim]])
         if affinity is not ask.affinity:
             ask = attrs.evolve(ask, affinity=affinity)
         known = self.classes.get(request.priority_class)
@@ -362,7 +362,7 @@ class Surroundings:
         )
 
 
-def _both(first: Affinity | None, second: Affinity | None) -> Affinity | None:
+def _conjunction(first: Affinity | None, second: Affinity | None) -> Affinity | None:
     """Return the affinity that demands both of two."""
     if first is None or second is None:
         return second if first is None else first
@@ -466,7 +466,7 @@ class MemberCounts:
     failed: int = 0
 
     def status(self, resource: Resource, min_member: int) -> dict[str, Any]:
-        """Return the status of a PodGroup of some kind that needs so many pods."""
+        """Return the status of a PodGroup of some kind that needs a number of pods."""
         least, fields = max(1, min_member), attrs.asdict(self)
         if resource == VOLCANO_POD_GROUPS:
             del fields["scheduled"]

@@ -154,11 +154,11 @@ class Reports:
         """
         wanted = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         seen = {"conditions": [] if condition is None else [condition]}
-        self._want(_status_of(pod, {"conditions": [wanted]}), seen)
+        self._queue_status(_status_of(pod, {"conditions": [wanted]}), seen)
 
     def nominated(self, pod: PodIdentity, node: str | None) -> None:
         """Report on which node room is made for a pending pod; None: on none any more."""
-        self._want(_status_of(pod, {"nominatedNodeName": node}), None)
+        self._queue_status(_status_of(pod, {"nominatedNodeName": node}), None)
 
     def forget(self, uid: str) -> None:
         """Drop the report on an object that is bound, or gone."""
@@ -168,7 +168,7 @@ class Reports:
 
     def event(self, pod: PodIdentity, reason: EventReason, message: str) -> None:
         """Report an event of a pod; the same one again is counted."""
-        now, note = _now(), _cut(message)
+        now, note = _now(), _shortened_note(message)
         series = self._series.get((pod.uid, reason, note))
         if series is None:
             series = _Series(pod, reason, note, _event_name(pod), now)
@@ -192,7 +192,7 @@ class Reports:
         wanted = counts.status(resource, int(_part(group, "spec").get("minMember") or 0))
         known = {name: one for name, one in wanted.items() if (resource, name) not in self._lacks}
         of = _part(group, "metadata")
-        self._want(_Status(resource, of["namespace"], of["name"], of["uid"], known), seen)
+        self._queue_status(_Status(resource, of["namespace"], of["name"], of["uid"], known), seen)
 
     async def disrupted(self, pod: PodIdentity, message: str) -> None:
         """Set the condition that a pod is about to be evicted, if the server knows it.
@@ -209,7 +209,7 @@ class Reports:
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         try:
             with trio.fail_after(_DISRUPTION_S):
-                if await self._knows(_KNOWS_DISRUPTION):
+                if await self._has_version(_KNOWS_DISRUPTION):
                     path = PODS.path(pod.name, pod.namespace, "status")
                     await self._api.change(path, body, strategic=True)
         except (ApiError, SilenceError, AccessError, trio.TooSlowError) as error:
@@ -235,7 +235,7 @@ class Reports:
             self._waiting.clear()
             self._events.clear()
 
-    def _want(self, status: _Status, seen: Object | None) -> None:
+    def _queue_status(self, status: _Status, seen: Object | None) -> None:
         """Queue a status for writing, unless it is as it was last written, or read."""
         until, written = self._written.get(status.uid, (0.0, {}))
         if until <= trio.current_time():
@@ -319,7 +319,7 @@ class Reports:
         return written
 
     async def _write_event(self, job: _Series) -> None:
-        is_new_api = await self._knows(_KNOWS_EVENTS)
+        is_new_api = await self._has_version(_KNOWS_EVENTS)
         events = Resource("events.k8s.io/v1" if is_new_api else "v1", "events")
         if job.is_written:
             try:
@@ -357,7 +357,7 @@ class Reports:
             **(_counted(job, is_new_api=is_new_api) if job.count > 1 or not is_new_api else {}),
         }
 
-    async def _knows(self, since: tuple[int, int]) -> bool:
+    async def _has_version(self, since: tuple[int, int]) -> bool:
         """Return whether the server is of some version, or a later one."""
         if self._version is None:
             version = await self._api.get("/version")
@@ -431,7 +431,7 @@ def _event_name(pod: PodIdentity) -> str:
     return f"{pod.name[:200].rstrip('-.')}.{uuid.uuid4().hex[:16]}"
 
 
-def _cut(message: str) -> str:
+def _shortened_note(message: str) -> str:
     """Return as much of a message as the note of an event may have."""
     whole = message.encode()
     is_long = len(whole) > NOTE_BYTES

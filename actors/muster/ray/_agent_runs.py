@@ -207,13 +207,13 @@ class AgentRuns:
         actor = await asyncio.to_thread(self._engine.detached, name)
         if actor is None:
             return None
-        asked = self._ask(name, actor)
-        await asyncio.wait({asked}, timeout=self._ask_s)
-        if asked.done():
-            about = self._answered(name, asked)
-            if about is not None:
-                return {**{key: about[key] for key in _SURVIVOR}, "name": name}
-            if not self._is_silent(asked):
+        question = self._ask(name, actor)
+        await asyncio.wait({question}, timeout=self._ask_s)
+        if question.done():
+            state = self._answered(name, question)
+            if state is not None:
+                return {**{key: state[key] for key in _SURVIVOR}, "name": name}
+            if not self._is_silent(question):
                 return None
         return await self._silent(name, actor)
 
@@ -235,15 +235,15 @@ class AgentRuns:
             self._asking[name] = asyncio.ensure_future(_answer(actor.about.remote()))
         return self._asking[name]
 
-    def _answered(self, name: str, asked: asyncio.Future[object]) -> dict[str, Any] | None:
+    def _answered(self, name: str, question: asyncio.Future[object]) -> dict[str, Any] | None:
         """Return the answer of a detached run; None if it cannot answer."""
-        if self._asking.get(name) is asked:
+        if self._asking.get(name) is question:
             del self._asking[name]
-        return None if asked.exception() else cast("dict[str, Any]", asked.result())
+        return None if question.exception() else cast("dict[str, Any]", question.result())
 
-    def _is_silent(self, asked: asyncio.Future[object]) -> bool:
+    def _is_silent(self, question: asyncio.Future[object]) -> bool:
         """Return whether a detached run that could not answer may live."""
-        error = asked.exception()
+        error = question.exception()
         return error is not None and self._engine.is_away(error)
 
     async def _about(self, run: AgentRun, name: str, actor: Handle) -> dict[str, Any] | None:
@@ -251,12 +251,12 @@ class AgentRuns:
         loop = asyncio.get_running_loop()
         warning_at: float | None = loop.time() + self._ask_s
         while not run.ending:
-            asked = self._ask(name, actor)
-            await asyncio.wait({asked}, timeout=_SOON_S)
-            if asked.done():
-                about = self._answered(name, asked)
-                if about is not None or not self._is_silent(asked):
-                    return about
+            question = self._ask(name, actor)
+            await asyncio.wait({question}, timeout=_SOON_S)
+            if question.done():
+                state = self._answered(name, question)
+                if state is not None or not self._is_silent(question):
+                    return state
                 await asyncio.sleep(_SOON_S)
             if warning_at is not None and loop.time() >= warning_at:
                 warning_at = None
@@ -274,21 +274,21 @@ class AgentRuns:
     async def _find(self, run: AgentRun, work: DetachedActor) -> None:
         """Find a detached run of an earlier agent, and follow its items until the last one."""
         actor = await self._actor(work.name)
-        about = None if actor is None else await self._about(run, work.name, actor)
+        state = None if actor is None else await self._about(run, work.name, actor)
         if run.ending and actor is not None:  # meanwhile
             await self._suppressing_errors(
                 end_detached(self._engine, actor, run.message["grace_s"])
             )
             return
-        if actor is None or about is None or about["state"] == "placed":
+        if actor is None or state is None or state["state"] == "placed":
             if actor is not None:
                 await self._suppressing_errors(
                     end_detached(self._engine, actor, run.message["grace_s"])
                 )
             run.absent = f"the detached run {work.name} is not there, or has not begun"
             return
-        run.message |= {**about, "work": {"kind": about["kind"]}}
-        work.found(actor, about.get("group"))
+        run.message |= {**state, "work": {"kind": state["kind"]}}
+        work.found(actor, state.get("group"))
         await self._follow_items(run, None, None)
 
     async def _actor(self, name: str) -> Handle | None:
@@ -361,12 +361,12 @@ class AgentRuns:
         ask = _ask_of(run.message["name"])
         while self._endings[ask] and not run.ending:  # noqa: ASYNC110 - it may last
             await asyncio.sleep(_SOON_S)
-        about = run.message["gate"]
+        gate = run.message["gate"]
         actor = group = None
-        if about is not None and about["peers"] > 1:
-            run.member = GangMember(run.message, lambda why: self._spoil(run, why))
+        if gate is not None and gate["peers"] > 1:
+            run.member = GangMember(run.message, lambda why: self._end_spoiled(run, why))
             run.gate = self._gates.join(run.member)
-            if about["reserve"]:
+            if gate["reserve"]:
                 group = await self._gates.reserved(run.gate, run.member)
             actor = await self._gates.actor()
         if not run.ending:
@@ -432,7 +432,7 @@ class AgentRuns:
 
     # Ending a run
 
-    def _spoil(self, run: AgentRun, why: str) -> None:
+    def _end_spoiled(self, run: AgentRun, why: str) -> None:
         """End a run since its gang does not start."""
         run.spoiled = run.spoiled or why
         self._begin_to_end(run, run.message["grace_s"])
@@ -462,7 +462,7 @@ class AgentRuns:
             # Ray drops a forced cancel that comes while a soft one is on its way.
             for _ in range(_FORCES):
                 await self._suppressing_errors(run.work.end(force=True))
-                if await _within(run.over, _FORCED_S / _FORCES):
+                if await _is_set_within(run.over, _FORCED_S / _FORCES):
                     break
             return await self._is_gone(run)
         if run.error is not None and run.begun is not None and run.is_command:
@@ -472,8 +472,8 @@ class AgentRuns:
     async def _cancel_softly(self, run: AgentRun, within_s: float) -> bool:
         """Ask a run to end; return whether it is over in time.
 
-        Ray loses a soft cancel that comes while the task begins, and then delivers none of its items:
-        so it is sent several times. The runner does not interrupt its work twice.
+        Ray loses a soft cancel that comes while the task begins, and then delivers none of its
+        items: so it is sent several times. The runner does not interrupt its work twice.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + within_s
@@ -481,9 +481,9 @@ class AgentRuns:
             if run.over.is_set():
                 return True
             await self._suppressing_errors(run.work.end(force=False))
-            if await _within(run.over, min(pause_s, max(0.0, until - loop.time()))):
+            if await _is_set_within(run.over, min(pause_s, max(0.0, until - loop.time()))):
                 return True
-        return await _within(run.over, max(0.0, until - loop.time()))
+        return await _is_set_within(run.over, max(0.0, until - loop.time()))
 
     async def _is_gone(self, run: AgentRun) -> bool:
         """Ask on the node whether a run has gone whose end was not reported.
@@ -502,8 +502,8 @@ class AgentRuns:
             what = ("is_over", pid, at, 0.0 if run.ending else grace_s)
         with suppress(Exception):
             # In a thread: the first call registers the function with Ray's head.
-            asked = await asyncio.to_thread(self._engine.small, run.node, *what)
-            return bool(await asyncio.wait_for(_answer(asked), grace_s + _ASK_S))
+            call = await asyncio.to_thread(self._engine.small, run.node, *what)
+            return bool(await asyncio.wait_for(_answer(call), grace_s + _ASK_S))
         # The node does not answer. When it has gone, nothing of the run is left.
         return False
 
@@ -532,7 +532,7 @@ async def _answer(reference: Handle) -> object:
     return answer
 
 
-async def _within(event: asyncio.Event, seconds: float) -> bool:
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     """Wait for an event; return whether it came in time."""
     with suppress(asyncio.TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)

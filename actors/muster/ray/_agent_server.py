@@ -62,7 +62,7 @@ class _AgentServer:
         self._waiting: list[dict[str, Any]] | None = []
         self._following: asyncio.Task[None] | None = None
         self._term: Term | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._term_check: asyncio.Task[None] | None = None
         self.is_connected = False
         self.over = asyncio.Event()
         self.status = 0
@@ -85,17 +85,17 @@ class _AgentServer:
     def _go_on(self) -> None:
         """Handle the waiting messages: at once, or with a term when none is known to be higher."""
         if self._term is None:
-            self._do_waiting()
+            self._handle_waiting()
         else:
-            self._looking = asyncio.ensure_future(self._look(self._term))
+            self._term_check = asyncio.ensure_future(self._check_term(self._term))
 
-    async def _look(self, own: Term) -> None:
+    async def _check_term(self, own: Term) -> None:
         highest = await self._highest(own)
         if highest > own["term"]:  # neither waiting nor later messages are handled
             self._writer.say({"say": "outdone", "term": highest})
             self.over.set()
         else:
-            self._do_waiting()
+            self._handle_waiting()
 
     async def _highest(self, own: Term) -> int:
         """Return the highest known term, as soon as Ray's head answers."""
@@ -108,12 +108,12 @@ class _AgentServer:
                 sys.stderr.write(f"muster: who leads is not known yet: {one_line(error)}\n")
                 await asyncio.sleep(_AGAIN_S)
 
-    def _do_waiting(self) -> None:
+    def _handle_waiting(self) -> None:
         waiting, self._waiting = self._waiting or [], None
         for each in waiting:
-            self._do(each)
+            self._handle(each)
 
-    def _do(self, message: dict[str, Any]) -> None:
+    def _handle(self, message: dict[str, Any]) -> None:
         match message.get("do"):
             case "lead":
                 pass
@@ -124,9 +124,9 @@ class _AgentServer:
             case "warm":
                 self._runs.spawn(self._warm(message["node"], message["count"]))
             case what:
-                self._do_with_runs(what, message)
+                self._handle_run_message(what, message)
 
-    def _do_with_runs(self, what: object, message: dict[str, Any]) -> None:
+    def _handle_run_message(self, what: object, message: dict[str, Any]) -> None:
         runs = self._runs
         match what:
             case "run":
@@ -191,8 +191,8 @@ class _AgentServer:
 
     async def close(self) -> None:
         """End what runs, and the connection."""
-        if self._looking is not None:
-            await asyncio.wait({self._looking}, timeout=_LAST_S)
+        if self._term_check is not None:
+            await asyncio.wait({self._term_check}, timeout=_LAST_S)
         if self._following is not None:
             self._following.cancel()
         if self.is_connected:
@@ -224,8 +224,8 @@ class _AgentServer:
     async def _probe(self, node: str) -> None:
         """Check whether soft cancel can reach the work on a node."""
         with suppress(Exception):
-            asked = await asyncio.to_thread(self._engine.small, node, "ignores_interrupts")
-            if await asyncio.wait_for(_awaited(asked), _PROBE_S):
+            call = await asyncio.to_thread(self._engine.small, node, "ignores_interrupts")
+            if await asyncio.wait_for(_awaited(call), _PROBE_S):
                 text = (
                     "SIGINT is ignored on this node, as where its raylet was started in the "
                     "background of a script: a callable that is evicted does not hear of it, and "

@@ -32,7 +32,7 @@ _NAMED_S: Final = 10.0
 """How long the name of an actor that was killed may be taken, in seconds."""
 
 _HEARD_S: Final = 5.0
-"""How long a detached run may take to hear that it is to end, in seconds."""
+"""How long a detached run may take to get the request to end, in seconds."""
 
 
 class RayTask:
@@ -210,8 +210,8 @@ async def remove_unused_groups(engine: Engine, only: str | None = None) -> None:
 
 
 async def _about(actor: Handle) -> dict[str, str]:
-    about: dict[str, str] = await actor.about.remote()
-    return about
+    description: dict[str, str] = await actor.about.remote()
+    return description
 
 
 _RESERVE_S: Final = 20.0
@@ -290,20 +290,20 @@ class GangGates:
         gate.present.add(member)
         return gate
 
-    def miss(self, about: GateOf, why: str) -> None:
+    def miss(self, gate_of: GateOf, why: str) -> None:
         """Record that a member is not going to come, so that the gang does not start."""
-        gate = self._gate(about)
+        gate = self._gate(gate_of)
         if gate is not None:
             self.close(gate, why)
             self._forget(gate)
 
-    def _gate(self, about: GateOf) -> GangGate | None:
+    def _gate(self, gate_of: GateOf) -> GangGate | None:
         """Return a gate, a new one if no member has come yet; None if it was closed and left."""
-        name = about["name"]
+        name = gate_of["name"]
         if name in self._closed:
             return None
         if name not in self._gates:
-            self._gates[name] = GangGate(name, about["peers"])
+            self._gates[name] = GangGate(name, gate_of["peers"])
         return self._gates[name]
 
     async def actor(self) -> Handle:

@@ -151,21 +151,21 @@ class Cluster:
         seen = None
         try:
             while True:
-                if link.seen is seen or link.seen.nodes is None:
+                if link.node_list is seen or link.node_list.nodes is None:
                     await link.changed()
                     continue
-                is_first, seen = seen is None, link.seen
+                is_first, seen = seen is None, link.node_list
                 assert seen.nodes is not None, "there is a list"
                 if is_first:
                     await follower.find(seen.nodes)
                 added = await follower.follow(seen.nodes)
-                self.runs.tell(follower, seen.version)
+                self.runs.note_version(follower, seen.version)
                 if is_first:
                     self.runs.begun.set()
                     task_status.started()
                 await self._warm_up(added)
         finally:
-            self.runs.tell(follower, None)
+            self.runs.note_version(follower, None)
 
     async def run(
         self,
@@ -259,8 +259,8 @@ async def connect(
 ) -> AsyncGenerator[Cluster, None]:
     """Be connected to a cluster of Ray for the time of an ``async with`` block.
 
-    The connection belongs to an *agent*, a process of its own, which ends with the block. Open the block
-    outside of that of the scheduler, which can then still end its work.
+    The connection belongs to an *agent*, a process of its own, which ends with the block. Open the
+    block outside of that of the scheduler, which can then still end its work.
 
     Muster knows only of its own work. What others run on the same nodes makes runs wait in Ray,
     until their bind times out: give Muster nodes of its own, with a label that ``select`` names.
@@ -387,12 +387,12 @@ class RayBinder:
     Detached work outlives this program. With a store, the next program goes on with the work of
     asks that are bound, or takes its result; a scheduler that is closed leaves it alone. Without a
     store the asks are forgotten, and a scheduler that is closed ends the work; only the work of a
-    program that was killed survives. A new program may take it over: see
-    :meth:`Cluster.survivors`, add the asks and bind them to the same nodes (a Pod with
-    ``spec.nodeName`` is bound from the start). An ask with the same names and resources, on the
-    same node, goes on with the work. In both cases, work that is not adopted in time is ended. The result
-    stays there until the store has the end of the ask, so that ``done`` may be called twice if
-    this program is killed between the two.
+    program that was killed survives. A new program may take it over: see :meth:`Cluster.survivors`,
+    add the asks and bind them to the same nodes (a Pod with ``spec.nodeName`` is bound from the
+    start). An ask with the same names and resources, on the same node, goes on with the work. In
+    both cases, work that is not adopted in time is ended. The result stays there until the store
+    has the end of the ask, so that ``done`` may be called twice if this program is killed between
+    the two.
 
     Args:
         cluster: The cluster.
@@ -407,8 +407,8 @@ class RayBinder:
             one placement group, also against others on the cluster.
         detached: Whether work outlives this program. It takes about a second to begin, so this is
             for long work.
-        adopt_within: When work of an earlier program is ended that was not adopted, in seconds since
-            the scheduler has come.
+        adopt_within: When work of an earlier program is ended that was not adopted, in seconds
+            since the scheduler has come.
 
     Raises:
         EventError: If an argument is invalid.

@@ -2,8 +2,8 @@
 
 When the agent is lost, Ray kills the workers of its job, within a fraction of a second. A callable
 dies with its worker. A command does not: its keeper gives it the grace period, and its end is not
-reported. But the keeper knows the grace period, so the latest end is known: the ask of lost work does
-not begin again before.
+reported. But the keeper knows the grace period, so the latest end is known: the ask of lost work
+does not begin again before.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _AWAY_S: Final = 5.0
 """How long a run waits for the agent to be connected again, in seconds."""
 
 _EVERY_S: Final = 0.5
-"""How often the agent looks at the nodes, in seconds."""
+"""The period for listing nodes, in seconds."""
 
 _LAST_WORDS_S: Final = 1.0
 """How long the last lines of the agent's error output may take, in seconds."""
@@ -95,7 +95,7 @@ class Link:
         target: The target of its connection.
 
     Attributes:
-        seen: The nodes of Ray. When the agent is lost, there are none.
+        node_list: The nodes of Ray. When the agent is lost, there are none.
         to_end: The detached runs that were lost with an agent, with their grace periods: they are
             ended as soon as there is an agent again.
         restarts: How often the agent was started again.
@@ -109,7 +109,7 @@ class Link:
         self._agent: Agent | None = None
         self._changed = trio.Event()
         self._every_s = _EVERY_S
-        self.seen = NodeList(0, None)
+        self.node_list = NodeList(0, None)
         self.to_end: dict[str, float] = {}
         self.restarts = 0
         self.trouble: str | None = None
@@ -197,7 +197,7 @@ class Link:
         while True:
             if _has_lasted(agent, began_at):
                 pause_s = _FIRST_PAUSE_S
-            self.trouble = _why(agent)
+            self.trouble = _loss_reason(agent)
             if self.is_over:
                 await trio.sleep_forever()
             _LOG.warning(
@@ -241,7 +241,7 @@ class Link:
                 try:
                     await agent.listen()
                 finally:
-                    self._part_from(agent)
+                    self._detach(agent)
                     await agent.hang_up()  # tasks that write to it must not wait any more
                 with trio.move_on_after(_LAST_WORDS_S):
                     await logged.wait()
@@ -251,10 +251,10 @@ class Link:
             self.notify()
         return agent
 
-    def _part_from(self, agent: Agent) -> None:
+    def _detach(self, agent: Agent) -> None:
         agent.lose("it was closed")
         self._agent = None
-        if self.seen.nodes is not None:
+        if self.node_list.nodes is not None:
             self._set_nodes([])
         self.notify()
 
@@ -302,7 +302,7 @@ class Link:
             return
 
     def _set_nodes(self, nodes: list[NodeMap]) -> None:
-        self.seen = NodeList(self.seen.version + 1, tuple(nodes))
+        self.node_list = NodeList(self.node_list.version + 1, tuple(nodes))
         self.notify()
 
     def _warn(self, notice: Notice) -> None:
@@ -324,7 +324,7 @@ class Link:
         if refused is not None and refused["reason"] == "import":
             msg = f"{self._target.python} cannot import ray ({refused['text']}): {_EXTRA}"
             raise ImportError(msg, name="ray")
-        msg = f"there is no Ray at the address {self._target.address!r}: {_why(agent)}"
+        msg = f"there is no Ray at the address {self._target.address!r}: {_loss_reason(agent)}"
         raise RayUnreachableError(msg)
 
 
@@ -337,7 +337,7 @@ def _has_lasted(agent: Agent, began_at: float) -> bool:
     return agent.is_connected and trio.current_time() >= began_at + _STABLE_S
 
 
-def _why(agent: Agent) -> str | None:
+def _loss_reason(agent: Agent) -> str | None:
     """Return why the agent is not connected any more, or was not."""
     return agent.lost if agent.refused is None else agent.refused["text"]
 

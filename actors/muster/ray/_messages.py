@@ -63,8 +63,8 @@ class Connect(_Connect, total=False):
 class Lead(Term):
     """Orders have this term from now on: it is noted in Ray's head, where all agents see it.
 
-    Before it handles a further message, the agent looks for a higher term there. If there is one, it
-    sends ``Outdone``, does nothing more, and ends.
+    Before it handles a further message, the agent looks for a higher term there. If there is one,
+    it sends ``Outdone``, does nothing more, and ends.
     """
 
     do: Literal["lead"]

@@ -396,7 +396,7 @@ class RayNodeFollower:
         if doubt not in ("", self._doubt):
             _LOG.warning("%s", doubt)
         self._doubt = doubt
-        self._tell_doubles(nodes)
+        self._warn_of_doubles(nodes)
         events: list[_NodeEvent] = []
         for name, held in self._held.items():
             if name not in wanted or wanted[name].id != held.id:
@@ -471,7 +471,7 @@ class RayNodeFollower:
         }
         return refused & (await self._scheduler.snapshot()).nodes.keys() if refused else refused
 
-    def _tell_doubles(self, nodes: tuple[NodeMap, ...]) -> None:
+    def _warn_of_doubles(self, nodes: tuple[NodeMap, ...]) -> None:
         """Warn of two nodes with one name, once of each pair."""
         for name, node, other in self._naming.doubles(nodes):
             pair = node["id"], other["id"]

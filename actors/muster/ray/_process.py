@@ -298,8 +298,8 @@ class Agent:
     async def send(self, message: ToAgent, run: RunHandle | None = None) -> None:
         """Send a message to the agent.
 
-        A message that has begun is written to its end, even if the caller is cancelled. That ends at the
-        latest when the agent counts as lost.
+        A message that has begun is written to its end, even if the caller is cancelled. That ends
+        at the latest when the agent counts as lost.
 
         Args:
             message: The message.

@@ -111,7 +111,7 @@ class Runs:
 
     # Nodes
 
-    def tell(self, follower: object, version: int | None) -> None:
+    def note_version(self, follower: object, version: int | None) -> None:
         """Record which list of nodes a scheduler knows; None if it does not follow any more."""
         if version is None:
             self._known_versions.pop(follower, None)
@@ -121,7 +121,7 @@ class Runs:
 
     def name_of_node(self, number: str) -> str | None:
         """Return the name of a node, or None if it has gone."""
-        found = self._by_name(self.link.seen)
+        found = self._by_name(self.link.node_list)
         return next((name for name, node in found.items() if node["id"] == number), None)
 
     def _by_name(self, seen: NodeList) -> Mapping[str, NodeMap]:
@@ -141,7 +141,7 @@ class Runs:
         with trio.move_on_after(_HOLD_S):
             while True:
                 await self.link.agent()
-                seen = self.link.seen
+                seen = self.link.node_list
                 node = self._by_name(seen).get(name)
                 if node is not None:
                     return node["id"]
@@ -173,7 +173,9 @@ class Runs:
                 return await self._run(allocation, work, terms, started)
             await member.admit()
             try:
-                return await self._run(allocation, work, terms, _both(member.begin, started))
+                return await self._run(
+                    allocation, work, terms, _calling_both(member.begin, started)
+                )
             except Exception:
                 await member.fail()
                 raise
@@ -194,7 +196,7 @@ class Runs:
             name = self._listed.pop((allocation.app, allocation.ask))["name"]
             return await self._adopt(allocation, name, terms, started)
         run = agent.open_run(number)
-        return await self._see_through(allocation, agent, run, terms, started, message)
+        return await self._run_to_end(allocation, agent, run, terms, started, message)
 
     async def miss(self, allocation: Allocation, terms: RunTerms, error: BaseException) -> None:
         """Stop the other members of a gang from waiting for one that cannot be sent."""
@@ -219,7 +221,7 @@ class Runs:
             if member is None:
                 return await self._resume(allocation, terms, started)
             try:
-                return await self._resume(allocation, terms, _both(member.begin, started))
+                return await self._resume(allocation, terms, _calling_both(member.begin, started))
             except Exception:
                 await member.fail()
                 raise
@@ -233,21 +235,21 @@ class Runs:
             # The earlier program may have had other terms.
             with suppress(RayLostError):
                 await self._end(await self.link.agent(0), name, terms.sent_grace_s)
-            await self._outlast(allocation, terms, over_at)
+            await self._wait_for_lost_work(allocation, terms, over_at)
             msg = "its work has ended with the program that had started it"
             raise NotStartedError(msg)
         agent, run = self._left.pop(name, (None, None))
         if agent is not None and run is not None and agent.lost is None:
             if run.has_started:
                 started()
-            return await self._see_through(allocation, agent, run, terms, started, None)
+            return await self._run_to_end(allocation, agent, run, terms, started, None)
         try:
             return await self._adopt(allocation, name, terms, started)
         except RayLostError:
             raise
         except NotStartedError:
             # The earlier program may have had other terms.
-            await self._outlast(allocation, terms, over_at)
+            await self._wait_for_lost_work(allocation, terms, over_at)
             raise
 
     async def _adopt(
@@ -262,9 +264,9 @@ class Runs:
             "grace_s": terms.sent_grace_s,
         }
         run = agent.open_run(message["id"])
-        return await self._see_through(allocation, agent, run, terms, started, message)
+        return await self._run_to_end(allocation, agent, run, terms, started, message)
 
-    async def _see_through(
+    async def _run_to_end(
         self,
         allocation: Allocation,
         agent: Agent,
@@ -295,7 +297,9 @@ class Runs:
             if not is_left:
                 await agent.end_run(run, terms.grace_when(closing=allocation.ending == "closing"))
                 if message is not None and message["do"] == "run" and not terms.is_detached:
-                    await self._outlast(allocation, terms, latest_end(agent, run, message))
+                    await self._wait_for_lost_work(
+                        allocation, terms, latest_end(agent, run, message)
+                    )
             raise
         finally:
             if is_left:
@@ -305,7 +309,7 @@ class Runs:
                 if terms.is_detached and not has_ended:
                     await self._drop(name, agent, run, terms.sent_grace_s)
 
-    async def _outlast(
+    async def _wait_for_lost_work(
         self, allocation: Allocation, terms: RunTerms, over_at: Callable[[], float] | None
     ) -> None:
         """Wait until lost work has ended, also if this is cancelled."""
@@ -327,7 +331,7 @@ class Runs:
         if run.is_sent and run.end is None:
             self.link.to_end[name] = grace_s
         elif run.end is not None and run.end["say"] != "cancelled":
-            await self._say_fetched(agent, run)
+            await self._send_fetched(agent, run)
 
     async def conclude(
         self,
@@ -362,19 +366,19 @@ class Runs:
                 failure = error
             except BaseException:
                 if is_detached:
-                    await self._say_fetched(outcome.agent, outcome.run)
+                    await self._send_fetched(outcome.agent, outcome.run)
                 raise
             if is_detached and release is not None:
                 is_recorded = await _record(release, failure, status)
             if is_detached and is_recorded:
-                await self._say_fetched(outcome.agent, outcome.run)
+                await self._send_fetched(outcome.agent, outcome.run)
         if not is_recorded:
             self._left[outcome.name] = outcome.agent, outcome.run
             await trio.sleep_forever()  # until the scheduler has closed
         if failure is not None:
             raise failure
 
-    async def _say_fetched(self, agent: Agent, run: RunHandle) -> None:
+    async def _send_fetched(self, agent: Agent, run: RunHandle) -> None:
         with trio.CancelScope(shield=True), suppress(RayLostError):
             await agent.send({"do": "fetched", "id": run.id})
 
@@ -443,7 +447,7 @@ class Runs:
 
     async def _claim(self, agent: Agent, allocation: Allocation, message: messages.Run) -> bool:
         """Return whether an earlier program has begun the very run of a message; end another one."""
-        listed = await self._answering((allocation.app, allocation.ask))
+        listed = await self._listed_run((allocation.app, allocation.ask))
         if listed is None:
             return False
         if listed["name"] not in self._claimed:
@@ -454,7 +458,7 @@ class Runs:
         self._listed.pop((allocation.app, allocation.ask), None)
         return False
 
-    async def _answering(self, key: tuple[str, str]) -> SurvivorMap | None:
+    async def _listed_run(self, key: tuple[str, str]) -> SurvivorMap | None:
         """Return the listed run of an ask, as soon as it answers; None if there is none."""
         while (listed := self._listed.get(key)) is not None and listed["state"] == "silent":
             there = {one["name"] for _, one in await self.survivors()}
@@ -464,7 +468,7 @@ class Runs:
         return listed
 
 
-def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+def _calling_both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
     def call() -> None:
         first()
         second()

@@ -210,9 +210,9 @@ class Ray:
         """Start the actor at which the members of gangs wait."""
         node = self._ray.get_runtime_context().get_node_id()
         strategies = importlib.import_module("ray.util.scheduling_strategies")
-        near = strategies.NodeAffinitySchedulingStrategy(node, soft=True)
+        strategy = strategies.NodeAffinitySchedulingStrategy(node, soft=True)
         actor = self._ray.remote(num_cpus=0, max_concurrency=100_000)(self._runner.Gates)
-        return actor.options(scheduling_strategy=near).remote()
+        return actor.options(scheduling_strategy=strategy).remote()
 
     def reserve(self, runs: Sequence[dict[str, Any]], name: str | None) -> Any:  # noqa: ANN401 - Ray has no types
         """Begin to reserve room for several runs, each on its node."""
@@ -251,7 +251,7 @@ class Ray:
 
     def start_detached(self, run: dict[str, Any], group: Any) -> Any:  # noqa: ANN401 - Ray has no types
         """Start the actor of a detached run; it does not begin yet."""
-        about = {name: run[name] for name in _ABOUT} | {"kind": run["work"]["kind"]}
+        description = {name: run[name] for name in _ABOUT} | {"kind": run["work"]["kind"]}
         io = {"concurrency_groups": {"io": 8}}
         actor = self._ray.remote(max_restarts=0, max_task_retries=0, **io)(self._runner.Detached)
         options: dict[str, Any] = {
@@ -262,7 +262,7 @@ class Ray:
         }
         if run["work"].get("runtime_env"):
             options["runtime_env"] = run["work"]["runtime_env"]
-        return _Actor(actor.options(**options).remote(self._keeper, _job(run), about))
+        return _Actor(actor.options(**options).remote(self._keeper, _job(run), description))
 
     def detached(self, name: str) -> Any:  # noqa: ANN401 - Ray has no types
         """Return the actor of a detached run, if it lives or is on its way."""

@@ -1,4 +1,4 @@
-"""What runs in a worker of Ray: a command below a keeper, or a callable, each at most once.
+"""The work in a worker of Ray: a command below a keeper, or a callable, each at most once.
 
 This file is sent to the workers by value, so it needs nothing but the standard library, and they
 need no Muster. :func:`work` is a task that gives *items*, tuples whose first member says what they
@@ -10,7 +10,7 @@ are::
     (FAILED, error, text)     the callable has raised, or the command cannot be started
     (CLOSED, error, lost)     the gate does not open, or is lost
 
-Nothing here blocks for long: Ray's soft cancel sets a mark that Python looks at between two
+Nothing here blocks for long: Ray's soft cancel sets a mark that Python checks between two
 instructions, and a blocking call does not return for it. So every wait is a loop of short ones.
 """
 
@@ -48,10 +48,10 @@ Handle = Any
 """An actor of Ray, seen from outside."""
 
 _POLL_S: Final = 0.02
-"""How long to wait between two looks at whether the work is to end, in seconds."""
+"""The period for checking whether the work is to end, in seconds."""
 
 _FENCE_S: Final = 0.1
-"""How long to wait between two looks at whether Ray's daemon lives, in seconds."""
+"""The period for checking whether Ray's daemon lives, in seconds."""
 
 _CHUNK: Final = 65_536
 
@@ -116,13 +116,13 @@ class EndRequest:
 
     @contextmanager
     def interrupts(self) -> Generator[None, None, None]:
-        """Interrupt what is done inside, once."""
+        """Interrupt the block, once."""
         if self.to_end:
             raise _EndRequested
         before = sys.unraisablehook
 
         def lost(what: Any) -> None:  # noqa: ANN401 - it has no public type
-            # Python drops what is raised in a destructor, for example: so once more.
+            # Python drops errors that are raised in a destructor, for example: so once more.
             if what.exc_type is KeyboardInterrupt:
                 threading.Timer(_POLL_S, self._interrupt_again).start()
             else:
@@ -155,19 +155,21 @@ def work(
 
     Args:
         keeper: The text of ``keeper.py``.
-        job: What to run: ``name``, ``grace_s``, and the fields of the work.
+        job: The job: ``name``, ``grace_s``, and the fields of the work.
         gate: The actor that keeps the gates of gangs, or None. ``job["gate"]`` is the name there.
         end_request: Whether it is asked to end; of its own if None.
 
     Yields:
-        What has happened.
+        Its items.
     """
     end_request = end_request or EndRequest()
     job = {**job, "env": {**job["env"], "MUSTER_RUN": job["name"]}}
     over = threading.Event()
     try:
         with end_request.noting_interrupts(always=job["kind"] == "command"):
-            threading.Thread(target=_fence, args=(os.getppid(), over), daemon=True).start()
+            threading.Thread(
+                target=_end_without_daemon, args=(os.getppid(), over), daemon=True
+            ).start()
             yield from _at_gate(job, gate, end_request)
             if job["kind"] == "call":
                 yield from _call(job, end_request)
@@ -181,7 +183,7 @@ def work(
         over.set()
 
 
-class _GateClosed(Exception):  # noqa: N818 - it is an item that is said
+class _GateClosed(Exception):  # noqa: N818 - it becomes an item
     """The gate of the gang does not open."""
 
 
@@ -349,7 +351,7 @@ class _KeptCommand:
         launcher.wait()
 
     def poll(self) -> dict[str, Any] | None:
-        """Return what the keeper has said, if it said something within a short time."""
+        """Return the next message of the keeper, if it comes within a short time."""
         while True:
             line, newline, rest = self._received.partition(b"\n")
             if newline:
@@ -411,7 +413,7 @@ def _write(end: int, data: bytes) -> None:
         data = data[os.write(end, data) :]
 
 
-# What was left, or must not be left
+# Processes that are left, or must not be left
 
 
 def end_group(group: int, at: int | None, grace_s: float) -> bool:
@@ -445,14 +447,14 @@ def _signal(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def _fence(parent: int, over: threading.Event) -> None:
+def _end_without_daemon(parent: int, over: threading.Event) -> None:
     """End this worker when Ray's daemon, its parent, has gone: the node is lost for Ray."""
     while not over.wait(_FENCE_S):
         if os.getppid() != parent:
             for pid in _descendants(os.getpid()):
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            os._exit(1)  # keepers hear it, and end their commands
+            os._exit(1)  # keepers notice it, and end their commands
 
 
 def _descendants(root: int) -> list[int]:
@@ -522,7 +524,7 @@ class Gates:
             gate.set_result(opened)
 
     async def forget(self, name: str) -> None:
-        """Nobody waits at a gate any more."""
+        """Remove a gate at which no member waits any more."""
         self._gates.pop(name, None)
 
 
@@ -532,7 +534,7 @@ class Detached:
     def __init__(self, keeper: str, job: dict[str, Any], about: dict[str, Any]) -> None:
         self._keeper = keeper
         self._job = job
-        self._about = about
+        self._description = about
         self._end_request = EndRequest()
         self._has_begun = False
         self._items: list[Item] = []
@@ -558,10 +560,10 @@ class Detached:
             self._new.notify_all()
 
     def about(self) -> dict[str, Any]:
-        """Return what an agent must know of it."""
+        """Return its state for an agent."""
         last = self._items[-1][0] if self._items else PLACED
         state = {PLACED: "placed", CLOSED: "placed", STARTED: "running"}.get(last, "ended")
-        return {**self._about, "state": state}
+        return {**self._description, "state": state}
 
     def items(self, since: int, within_s: float) -> list[Item]:
         """Return the items from a number on, as soon as there is one."""

@@ -1,8 +1,8 @@
 """The census of a replay: which nodes and asks exist, and where each ask is.
 
-The feed says what an event adds, and the decisions say what became of it. So a census reads
+The feed has the asks and nodes of an event, and the decisions have their fate. So a census reads
 both, and reports every change to a listener. It keeps only what exists, and no history. If the feed
-begins with a checkpoint, a :class:`Beginning` says what is there.
+begins with a checkpoint, a :class:`Beginning` has the nodes and asks there.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _asks(app: AppFacts, lost: set[tuple[int, str]]) -> Iterator[ExistingAsk]:
 def event_of(app: str, ask: Ask, classes: Iterable[PriorityClass]) -> AddAsk:
     """Return an event that adds an ask like one that is there.
 
-    It leaves out what annotations say of a gang, and that asks of one event belong together. If
+    It leaves out annotations about a gang, and that asks of one event belong together. If
     the ask may preempt, that needs a class with its priority.
 
     Args:
@@ -269,7 +269,7 @@ class Census:
     def __init__(self, listener: Listener) -> None:
         self.unbound: dict[Key, LiveAsk] = {}
         self.holding: dict[Key, LiveAsk] = {}
-        #: The nodes as the last events about them said they are.
+        #: The nodes by the last events about them.
         self._nodes: dict[str, AddNode] = {}
         self._listener = listener
         #: The events whose batch has not been announced yet, each with its instant and index.
@@ -421,7 +421,7 @@ class Census:
         capacity: Resources | None,
         devices: Mapping[str, DeviceStock] | None,
     ) -> None:
-        """Take note of what is new about a node; None is as before."""
+        """Record new values of a node; None is as before."""
         if capacity is None and devices is None:
             return
         before = self._nodes.get(node, AddNode(node, NOTHING))

@@ -100,10 +100,10 @@ Value: TypeAlias = (
 
 @final
 class MissingValue(str):
-    """A value that stands for something that is not there, and for no text of a feed.
+    """The value for something that does not exist, unlike any text of a feed.
 
     Attributes:
-        guess: What may have been meant, for the end of a sentence; perhaps empty.
+        guess: The likely name, for the end of a sentence; perhaps empty.
     """
 
     __slots__ = ("guess",)
@@ -114,8 +114,8 @@ class MissingValue(str):
         """Make the value.
 
         Args:
-            text: What stands for it in output for programs, without the guess.
-            guess: What may have been meant.
+            text: Its text in output for programs, without the guess.
+            guess: The likely name.
         """
         made = super().__new__(cls, text + guess)
         made.guess = guess
@@ -219,7 +219,7 @@ def compare(expect: Expect, snapshot: Snapshot, record: DecisionRecord) -> Itera
 
 
 def _compare_parts(expect: Expect, snapshot: Snapshot) -> Iterator[Mismatch]:
-    """Compare what snapshots have beside queues, applications and gangs."""
+    """Compare the parts of snapshots beside queues, applications and gangs."""
     for name, reservation in (expect.reservations or {}).items():
         yield from _compare_reservation(name, reservation, snapshot)
     for name, amounts in (expect.usage or {}).items():
@@ -483,7 +483,7 @@ class Check:
         expects: How many ``expect`` events were compared.
         batches: How many batches of a state directory were compared.
         differences: The differences, in the order in which they were found.
-        warnings: The warnings about what the feed says, in the order of the feed.
+        warnings: The warnings about the feed, in the order of the feed.
     """
 
     def __init__(self) -> None:
@@ -524,7 +524,7 @@ class Check:
     def run_again(
         self, feed: KeptFeed, on_batch: Callable[[KeptBatch], None] = lambda _: None
     ) -> None:
-        """Let in again what a state directory holds, and compare the decisions with those in it.
+        """Let in the events of a state directory again, and compare the decisions with those in it.
 
         After the first difference there is nothing more to compare: the rest follows from it.
 

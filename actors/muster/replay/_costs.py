@@ -1,4 +1,4 @@
-"""How long asks waited, what was used, what evictions cost, and how even the shares are (Jain's index).
+"""Costs: waits of asks, usage, losses by evictions, and the evenness of shares (Jain's index).
 
 All figures follow from what a census reports, at the instants at which it happens. Sums are whole
 numbers, so they do not depend on the order within an instant, nor on what else happens in between.
@@ -29,7 +29,7 @@ _MILLI: Final = 1000
 """The base units of one ``vcore``."""
 
 _ONE: Final = 2**40
-"""The number that stands for a share, or an index, of 1."""
+"""The number for a share, or an index, of 1."""
 
 
 _WHOLE: Final = Fraction(1)
@@ -103,7 +103,7 @@ class _Party:
 
     Attributes:
         asks: How many asks it has, with and without a node.
-        usage: What they hold and have used.
+        usage: Their holdings and usage.
         share: Its dominant share that counts now, where :data:`_ONE` is 1, divided by its due.
         due: The part that weights give it.
     """
@@ -143,13 +143,13 @@ class _Parties:
             self._count -= not party.asks
 
     def take(self, name: str | None, amounts: Resources, at_us: int) -> None:
-        """Add what an ask of a party holds."""
+        """Add the resources of an ask of a party."""
         party = self._parties[name]
         party.usage.take(amounts.amounts, at_us)
         self._stale[party] = None
 
     def give_back(self, name: str | None, amounts: Resources, at_us: int) -> None:
-        """Subtract what an ask of a party held."""
+        """Subtract the resources of an ask of a party."""
         party = self._parties[name]
         party.usage.give_back(amounts.amounts, at_us)
         self._stale[party] = None
@@ -199,7 +199,7 @@ class _Parties:
         return index, time_us / MICROSECONDS
 
     def each_used(self, now_us: int) -> Mapping[str, Mapping[str, int]]:
-        """Return what each party has used until now: amounts times time."""
+        """Return the usage of each party until now: amounts times time."""
         return {
             name: party.usage.areas(now_us)
             for name, party in self._parties.items()
@@ -207,12 +207,12 @@ class _Parties:
         }
 
     def each_held(self) -> Mapping[str, Mapping[str, int]]:
-        """Return what each party holds."""
+        """Return the holdings of each party."""
         known = self._parties.items()
         return {name: party.usage.held for name, party in known if name is not None}
 
     def used(self, names: Iterable[str] | None, now_us: int) -> Mapping[str, int]:
-        """Return what some parties, or all, have used until now: amounts times time."""
+        """Return the usage of some parties, or of all, until now: amounts times time."""
         known = self._parties
         found = (
             known.values() if names is None else (known[name] for name in names if name in known)
@@ -225,7 +225,7 @@ class _Parties:
         assert self._count == sum(party.asks > 0 for party in parties)
         assert self._sum == sum(party.share for party in parties)
         assert self._squares == sum(party.share**2 for party in parties)
-        # Who holds something has an ask.
+        # A party that holds resources has an ask.
         assert all(party.asks or not party.usage.held for party in parties)
         together: Counter[str] = Counter()
         for party in parties:
@@ -236,7 +236,7 @@ class _Parties:
 @final
 @attrs.define(eq=False)
 class QueueCosts:
-    """What a census has reported of a queue.
+    """The figures of a queue from a census.
 
     Attributes:
         jobs: How many applications were submitted to it.
@@ -267,9 +267,9 @@ class Costs:
         keeps_jobs: Whether to keep all jobs for a table.
 
     Attributes:
-        queues: What was reported of each queue, by path.
+        queues: The figures of each queue, by path.
         asks_bound: How many asks were bound at least once.
-        jobs: What was reported of jobs.
+        jobs: The figures of jobs.
     """
 
     def __init__(self, *, keeps_jobs: bool = False) -> None:
@@ -280,7 +280,7 @@ class Costs:
         #: When the first job was submitted, and when an ask was last bound or released.
         self._first_us: int | None = None
         self._last_us: int | None = None
-        #: What all asks hold and have held; and this and the capacity until the last ask came.
+        #: The holdings and usage of all asks; and these and the capacity until the last ask came.
         self._used = UsageAccount()
         self._arrived_us = -1
         self._until_arrival: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
@@ -384,7 +384,7 @@ class Costs:
         self.queues[ask.queue].unbound.add(wait_us)
 
     def lost_node(self, at_us: int, ask: LiveAsk, reason: Reason | None) -> None:
-        """Count what an ask has lost with its node."""
+        """Count the loss of an ask with its node."""
         self._count(at_us, ask, -1)
         self._parts.hold(ask.queue, ask.resources.amounts, -1, at_us)
         self._by_queue.give_back(ask.queue, ask.resources, at_us)
@@ -397,7 +397,7 @@ class Costs:
             self._ended(at_us, ask, reason)
 
     def priority(self, at_us: int, queue: str, value: int | None) -> None:
-        """Do nothing: what it costs shows in the decisions."""
+        """Do nothing: the costs show in the decisions."""
 
     # COMMAND-22
     def _ended(self, at_us: int, ask: LiveAsk, reason: Reason) -> None:
@@ -475,7 +475,7 @@ class Costs:
         return JobTable(jobs, workload, kind, len(self.jobs.nodes), most, origin_us)
 
     def parts(self) -> tuple[QueuePart, ...]:
-        """Return what queues below parents with a half-life had, and what was their due."""
+        """Return the parts had and due of queues below parents with a half-life."""
         return self._parts.parts(self._now_us)
 
     def fairness(self) -> Fairness:

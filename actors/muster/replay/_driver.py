@@ -39,7 +39,7 @@ def submit_item_directly(scheduler: PlainScheduler, item: FeedItem) -> None:
 def begun_at(
     items: Iterator[FeedItem], start_us: int, facts: Facts | None = None
 ) -> tuple[Facts, Iterator[FeedItem]]:
-    """Let in what comes before an instant.
+    """Let in the events before an instant.
 
     Args:
         items: The feed.
@@ -93,17 +93,17 @@ def configured(
     if refusal is not None:
         raise RefusedError(refusal)
     at_us, index = facts.coordinator.now_us, max(facts.coordinator.requests - 1, 0)
-    begun = (
+    initial = (
         FeedItem(index, None, at_us, Configure(configuration)),
         FeedItem(index, None, at_us, Settle()),
     )
-    return facts, chain(begun, items)
+    return facts, chain(initial, items)
 
 
 class Watcher(Journal, Protocol):
     """A journal that also gets the items of a replay, and can look at the scheduler.
 
-    It does not change what is decided.
+    It does not change decisions.
     """
 
     def begin(self, beginning: Beginning, /) -> None:

@@ -115,7 +115,7 @@ class JobColumn:
 
     Attributes:
         name: Its name, which is that of Batsim and evalys where they have it.
-        text: What it says.
+        text: Its meaning.
         of: Returns its value for a job.
     """
 

@@ -110,7 +110,7 @@ class SlowdownSummary:
 
 
 def titled(found: WaitSummary | SlowdownSummary) -> dict[str, float | None]:
-    """Return what tables show of waits, in seconds, or of slowdowns, under the titles there."""
+    """Return the figures of waits, in seconds, or of slowdowns, by their titles in tables."""
     if isinstance(found, SlowdownSummary):
         return {"bounded slowdown": found.mean, "median": found.median, "95 %": found.p95}
     return {
@@ -196,10 +196,10 @@ class Job:
         is_partial: Whether it ran before the replay began.
         reason: Why an ask of it ended that ran and did not complete: the first such.
         requested_us: The longest time that one of its asks was expected to take, or None.
-        held: What its bound asks hold.
+        held: The resources of its bound asks.
         most: The most that they held at one time.
-        areas: What they held since its start, times how long.
-        wanted: What its asks ask for that do not run, if jobs are kept.
+        areas: Their resources since its start, times how long they were held.
+        wanted: The resources of its asks that do not run, if jobs are kept.
         nodes: A bit for each node that they held since its start, by its number, if jobs are kept.
         is_over: Whether none of its asks is left.
     """
@@ -276,7 +276,7 @@ class Job:
 
 
 _NOTHING: Final[dict[str, int]] = {}
-"""What jobs hold that are over; it never changes."""
+"""The resources of jobs that are over; it never changes."""
 
 _GIB: Final = 2**30
 _CLASS_BITS: Final = 2

@@ -1,9 +1,9 @@
-"""What part each queue had of what it used together with the queues beside it, and what was its due.
+"""The part of each queue in the usage of it and its siblings, and the part that was its due.
 
-Only queues below a parent with a half-life count: there the parts are meant to meet the weights.
-A window is one half-life long and slides over the replay; now and then what queues had in it is
-compared with their weights. Who wants nothing gets less than its due, and nobody is to blame: so what
-queues had while they had work pending is summed apart.
+Only queues below a parent with a half-life count: there the parts are meant to meet the weights. A
+window is one half-life long and slides over the replay; now and then what queues had in it is
+compared with their weights. A queue without pending work gets less than its due by right: so the
+usage of queues while they had work pending is summed apart.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from muster_core.config.model import QueueConfig
 from muster_core.structures.amounts import add_to
 
 LOOKS: Final = 64
-"""A window of one half-life is looked at when it has slid on by so many parts of its length."""
+"""The number of looks at a window of one half-life while it slides on by its length."""
 
 
 @final
 @attrs.frozen
 class QueuePart:
-    """What a queue had over time, of what it and its siblings had together.
+    """The part of a queue over time, in the usage of it and its siblings.
 
     Attributes:
         queue: Its path.
         weight: Its weight at the end.
         due: The part that its weight gives it at the end, from 0 to 1.
-        had: The part that it had over the whole time; None if nobody had anything.
+        had: The part that it had over the whole time; None if there was no usage.
         furthest: The largest distance between the part that it had in a window of one half-life
             and its due then; None if no such window has passed.
         furthest_had: The part that it had there.
         furthest_us: When that window ended, in microseconds since the start.
         wanted: The part of the time in which it had a pending ask, from 0 to 1; None without time.
-        had_wanting: The part that it had in that time; None if nobody had anything then.
+        had_wanting: The part that it had in that time; None if there was no usage then.
     """
 
     queue: str
@@ -53,7 +53,7 @@ class QueuePart:
 
 
 _ONE: Final = 2**40
-"""The number that stands for a share of 1."""
+"""The number for a share of 1."""
 
 
 @final
@@ -75,12 +75,12 @@ class _Line:
 @final
 @attrs.define(eq=False)
 class _Child:
-    """A queue below a parent with a half-life, and what it had while it had pending asks.
+    """A queue below a parent with a half-life, and its usage while it had pending asks.
 
     Attributes:
         together: The dominant shares of it and its siblings, summed over time.
         sums: The time in which it had a pending ask, and what it, and all, had then.
-        held: What its asks hold.
+        held: The resources of its asks.
         pending: How many of its asks are pending.
         share: Its dominant share, summed over time.
         begun: What :attr:`sums` would count from, if it has a pending ask.
@@ -156,14 +156,14 @@ def due_of(path: str | None, dues: Mapping[str, Fraction]) -> Fraction:
 
 
 def parts_of(areas: Sequence[Areas], capacity: Areas) -> Sequence[float] | None:
-    """Return which part each of some queues had of what they had together.
+    """Return the part of each of some queues in their common usage.
 
     Args:
-        areas: What each of them had: amounts times time.
-        capacity: What the nodes had in that time, likewise.
+        areas: The usage of each of them: amounts times time.
+        capacity: The capacity of the nodes in that time, likewise.
 
     Returns:
-        The parts, which are 1 together; None if none of them had anything.
+        The parts, which are 1 together; None if there was no usage.
     """
     shares = [share_of(one, capacity, 1) for one in areas]
     together = sum(shares)
@@ -171,7 +171,7 @@ def parts_of(areas: Sequence[Areas], capacity: Areas) -> Sequence[float] | None:
 
 
 class _Sample(NamedTuple):
-    """What was used until an instant."""
+    """The usage until an instant."""
 
     at_us: int
     leaves: Mapping[str, Areas]
@@ -181,7 +181,7 @@ class _Sample(NamedTuple):
 @final
 @attrs.define(eq=False)
 class _Window:
-    """A window of one half-life: what was used until its beginning, and since."""
+    """A window of one half-life: the usage until its beginning, and since."""
 
     length_us: int
     samples: deque[_Sample] = attrs.field(factory=deque[_Sample])
@@ -221,13 +221,13 @@ def _between(first: _Sample, second: _Sample, at_us: int) -> _Sample:
 
 @final
 class PartsOfQueues:
-    """Compares what queues had with what was their due, as time passes.
+    """Compares the parts of queues with those that were their due, as time passes.
 
     Args:
-        used: Gives what each leaf has used until an instant, by path.
-        offered: Gives what the nodes have offered until an instant.
-        held: Gives what each leaf holds, by path.
-        capacity: What all nodes have; it changes as they do.
+        used: Returns the usage of each leaf until an instant, by path.
+        offered: Returns the capacity over time until an instant.
+        held: Returns the resources that each leaf holds, by path.
+        capacity: The capacity of all nodes; it changes as they do.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class PartsOfQueues:
         self.pass_to(at_us)
 
     def _rebuild(self, at_us: int) -> None:
-        """Begin with what leaves hold and want, and go on with the sums that are there."""
+        """Begin with the present holdings and pending asks of leaves, and go on with the present sums."""
         before, nothing = self._states, (0, 0, 0)
         self._states, self._above = {}, {}
         for children in self._children.values():
@@ -307,7 +307,7 @@ class PartsOfQueues:
             child.want(by, at_us)
 
     def hold(self, leaf: str, amounts: Mapping[str, int], sign: int, at_us: int) -> None:
-        """Add what an ask of a leaf holds, with a sign of -1 what it held."""
+        """Add the resources of an ask of a leaf, or subtract them with a sign of -1."""
         for child in self._chain(leaf):
             held = child.held
             for kind, amount in amounts.items():
@@ -315,7 +315,7 @@ class PartsOfQueues:
             child.weigh(at_us, self._capacity)
 
     def resize(self, at_us: int) -> None:
-        """Take note that the capacity has changed."""
+        """Record that the capacity has changed."""
         for child in self._states.values():
             child.weigh(at_us, self._capacity)
 

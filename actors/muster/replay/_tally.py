@@ -28,7 +28,7 @@ from muster_core.decisions import GONE, MICROSECONDS, Announced, Decision, Kind,
 @final
 @attrs.frozen
 class Reserved:
-    """How many asks had a reservation, and what became of them.
+    """The asks that had a reservation, and their fate, in numbers.
 
     An ask that has a reservation again after it had lost its node counts again.
 
@@ -60,7 +60,7 @@ class ReservedTally:
         self._asks = self._kept = self._late = self._open_ended = 0
 
     def observe(self, decision: Decision, at_us: int) -> None:
-        """Hear of a decision; those of other kinds than these three change nothing."""
+        """Take a decision; those of other kinds than these three change nothing."""
         kind = decision.kind
         if kind is Kind.RESERVED:
             self._reserved((decision.app, decision.ask), decision.start_us)
@@ -230,7 +230,7 @@ class Tally:
 
     Args:
         counts_settles: Whether a ``settle`` counts as an event. False for a state directory, where
-            each batch ends with one that nobody has sent.
+            each batch ends with one that no client has sent.
         keeps_jobs: Whether to keep all jobs for :meth:`table`.
 
     Attributes:

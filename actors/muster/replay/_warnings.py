@@ -1,9 +1,10 @@
 """Warnings about what a feed says, found while it is read. No decision depends on them.
 
-The warnings of a configuration are announced without a place when it is loaded; here they have their
-file, line and path. The others are about names of resource types, some that look like a slip and those
-in a configuration that no node and no ask has, and about what asks and gangs want and no node of the
-feed has. The nodes may come after the asks, so the latter is known only at the end of the feed.
+The warnings of a configuration are announced without a place when it is loaded; here they have
+their file, line and path. The others are about names of resource types, some that look like a slip
+and those in a configuration that no node and no ask has, and about requests of asks and gangs that
+no node of the feed has. The nodes may come after the asks, so the latter is known only at the end
+of the feed.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _EFFECTS: Final = {
     TopologyRule.PREFER: "the gang prefers nothing",
     TopologyRule.SPREAD: "no member gets a node",
 }
-"""What becomes of a gang if no node has the attribute of its topology."""
+"""The fate of a gang if no node has the attribute of its topology."""
 
 
 _MOST_NAMED: Final = 5
@@ -72,7 +73,7 @@ _MOST_NAMED: Final = 5
 
 @final
 class UnmetRequests:
-    """Remembers what nodes have, and who first wanted what of them."""
+    """Collects the types, models and attributes of nodes, and the first event that asks for each."""
 
     def __init__(self) -> None:
         self._began_with_nodes = False
@@ -162,11 +163,13 @@ class UnmetRequests:
         for (device, models), (index, line) in self._asked_models.items():
             known = self._models.get(device, {})
             for model in models:
-                meant = _in_another_case(model, models, known)
-                if meant is None or (device, model) in seen:
+                likely = _in_another_case(model, models, known)
+                if likely is None or (device, model) in seen:
                     continue
                 seen.add((device, model))
-                message = f"no node has {device} of the model {shown(model)}; did you mean {meant}?"
+                message = (
+                    f"no node has {device} of the model {shown(model)}; did you mean {likely}?"
+                )
                 yield FeedWarning(None, index, line, f"devices.{device}.models", message)
 
     # TOPOLOGY-16
@@ -183,7 +186,7 @@ class UnmetRequests:
             yield FeedWarning(None, index, line, f"topology.{rule}", message + right)
 
     def _right(self, attribute: str) -> str:
-        """Return what would be right in place of an attribute that no node has."""
+        """Return the likely attribute in place of one that no node has."""
         if not self._attributes:
             return f": nodes say what they have in attributes, such as {{{attribute}: a}}"
         return f": nodes have {', '.join(map(shown, islice(self._attributes, _MOST_NAMED)))}"
@@ -196,7 +199,7 @@ def _in_another_case(model: str, asked: tuple[str, ...], known: Iterable[str]) -
 
 
 _NO_SLIPS: Final = frozenset({"vcore", "memory"})
-"""Types that a feed without any of them may limit: whoever writes them does not mean others."""
+"""Types that a feed without any of them may limit: they are no slips for other types."""
 
 
 @final
@@ -217,7 +220,7 @@ class FeedWarnings:
         #: The types of nodes and asks.
         self._real: dict[str, None] = {}
         #: The types of configurations, each with the event that named it first.
-        self._wanted: dict[str, tuple[int, NamedType]] = {}
+        self._configured_types: dict[str, tuple[int, NamedType]] = {}
         self._of_nodes = UnmetRequests()
 
     def begin(self, beginning: Beginning) -> None:
@@ -252,12 +255,12 @@ class FeedWarnings:
 
     # CONFIG-85
     def end(self) -> None:
-        """Pass on what is known only at the end of the feed, such as types that nothing has."""
+        """Pass on the warnings that are known only at the end of the feed, such as unused types."""
         for warning in self._of_nodes.warnings():
             self._warn(warning)
         if not self._real:
             return
-        for name, (index, named) in self._wanted.items():
+        for name, (index, named) in self._configured_types.items():
             if name not in self._real and name not in _NO_SLIPS:
                 message = f"no node and no ask of the feed has the type {shown(name)}"
                 hint = did_you_mean(name, self._real) or self._as_devices(name)
@@ -282,9 +285,9 @@ class FeedWarnings:
 
     def _others(self, name: str) -> Iterator[str]:
         """Yield the types that are known so far; none if a configuration has the same one."""
-        if name not in self._wanted:
+        if name not in self._configured_types:
             yield from self._real
-            yield from self._wanted
+            yield from self._configured_types
 
     # CONFIG-86
     def _configures(self, index: int, configuration: Configuration) -> None:
@@ -294,11 +297,11 @@ class FeedWarnings:
             self._warn(
                 FeedWarning(warning.file, index, warning.line, warning.path, warning.message)
             )
-        known = [*self._real, *self._wanted]
+        known = [*self._real, *self._configured_types]
         for named in configuration.types:
-            if named.name in self._wanted:
+            if named.name in self._configured_types:
                 continue
-            self._wanted[named.name] = (index, named)
+            self._configured_types[named.name] = (index, named)
             other = None if named.name in self._real else similar_type(named.name, known)
             if other is not None:
                 message = (

@@ -90,7 +90,7 @@ class ReasonRecord:
         self.due_us: int | None = None
         self.codes: Counter[str] = Counter()
         self.at_end: Counter[str] = Counter()
-        self._asked: dict[Key, AskReasons] = {}
+        self._explained: dict[Key, AskReasons] = {}
         self._period_us = FIRST_PERIOD_US
         self._looks = 0
         #: The codes found in each queue, with their instants.
@@ -124,8 +124,8 @@ class ReasonRecord:
                 self.at_end[code] += 1
 
     def _times(self, ask: LiveAsk) -> int:
-        asked = self._asked.get(ask.key)
-        return 0 if asked is None else sum(asked.codes.values())
+        reasons = self._explained.get(ask.key)
+        return 0 if reasons is None else sum(reasons.codes.values())
 
     async def _ask(self, scheduler: ReasonSource, ask: LiveAsk, at_us: int) -> str | None:
         explanation = await scheduler.why_pending(*ask.key)
@@ -133,19 +133,19 @@ class ReasonRecord:
             return None
         reason = explanation.dominant
         code = reason.code.value
-        before = self._asked.get(ask.key)
+        before = self._explained.get(ask.key)
         codes = Counter({} if before is None else before.codes)
         codes[code] += 1
         past_share, past = explanation.past_share, None if before is None else before.past
         if past_share is not None:
             past = None if past_share is reason else past_share.message
         names_us = instant_of(reason.facts)
-        self._asked[ask.key] = AskReasons(codes, reason.message, names_us, at_us, past)
+        self._explained[ask.key] = AskReasons(codes, reason.message, names_us, at_us, past)
         return code
 
     def reasons_of(self, key: Key) -> AskReasons | None:
         """Return the reasons found for an ask; None if it was never explained."""
-        return self._asked.get(key)
+        return self._explained.get(key)
 
     def code_counts(self, queue: str, begin_us: int, end_us: int) -> Mapping[str, int]:
         """Return how often each code was found in a queue between two instants."""
@@ -154,7 +154,7 @@ class ReasonRecord:
 
     def forget(self, key: Key) -> None:
         """Forget the reasons of a bound ask that is no longer among the longest waits."""
-        self._asked.pop(key, None)
+        self._explained.pop(key, None)
 
 
 FEW_BARS: Final = 1_000

@@ -221,7 +221,7 @@ class JobRunner:
             await member.admit()
             try:
                 batch = await self._meet(allocation, member, command)
-                return await self._attend(allocation, batch, _both(member.begin, started))
+                return await self._attend(allocation, batch, _calling_both(member.begin, started))
             except Exception:
                 await member.fail()
                 raise
@@ -255,7 +255,7 @@ class JobRunner:
             if member is None:
                 return await self._resume(allocation, started)
             try:
-                return await self._resume(allocation, _both(member.begin, started))
+                return await self._resume(allocation, _calling_both(member.begin, started))
             except Exception:
                 await member.fail()
                 raise
@@ -353,7 +353,7 @@ class JobRunner:
         scope.cancel()
 
 
-def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+def _calling_both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
     def call() -> None:
         first()
         second()

@@ -1,7 +1,7 @@
 """The commands of Slurm: how they are run, and the list of jobs that ``squeue --json`` prints.
 
-It tells a refusal from a silence, and hides the differences in the fields of jobs between versions of
-Slurm. All jobs are asked for once a second while a task is interested.
+It tells a refusal from a silence, and hides the differences in the fields of jobs between versions
+of Slurm. All jobs are asked for once a second while a task is interested.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class SlurmCommands:
             except trio.TooSlowError:
                 msg = f"{command[0]}: not done after {_PATIENCE_S:g} s"
                 raise SilentError(msg) from None
-        return _judge(command[0], done)
+        return _checked_output(command[0], done)
 
 
 def _environment(of_program: Mapping[str, str]) -> dict[str, str]:
@@ -159,7 +159,7 @@ def _environment(of_program: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "LC_ALL": "C.UTF-8"}
 
 
-def _judge(name: str, done: subprocess.CompletedProcess[bytes]) -> str:
+def _checked_output(name: str, done: subprocess.CompletedProcess[bytes]) -> str:
     """Return the output of a command.
 
     Raises:
@@ -413,8 +413,8 @@ class JobWatch:
         jobs = read_jobs(await self._commands.run(LIST))
         self.jobs, self.answered = jobs, number
         self.on_answer()
-        answered, self._next_answer = self._next_answer, trio.Event()
-        answered.set()
+        waiting, self._next_answer = self._next_answer, trio.Event()
+        waiting.set()
 
     async def run(self) -> None:
         """Ask again and again while a task is interested."""

@@ -57,8 +57,8 @@ class SignalResult(StrEnum):
     """The result of a signal."""
 
     SENT = "sent"
-    NOBODY = "nobody"
-    UNHEARD = "unheard"
+    NOT_RUNNING = "not running"
+    NO_ANSWER = "no answer"
 
 
 @final
@@ -235,14 +235,14 @@ class BatchJob:
             except SilentError as error:
                 _LOG.warning("the job of %s: %s", self.tag.text, error)
                 # It may have been accepted all the same: only a list that is newer can tell.
-                job = self._own(await self._context.watch.fresh())
+                job = self._find_own(await self._context.watch.fresh())
                 if job is None:
                     continue
                 self.job = job.id
             else:
                 self.job = _number(printed)
                 if self.job is None:
-                    job = self._own(await self._context.watch.fresh())
+                    job = self._find_own(await self._context.watch.fresh())
                     if job is None:
                         msg = f"sbatch: expected the number of a job, but got {printed!r}"
                         raise SlurmError(msg)
@@ -250,7 +250,7 @@ class BatchJob:
             self._move(JobStage.SUBMITTED)
             return
 
-    def _own(self, jobs: Mapping[int, JobRecord]) -> JobRecord | None:
+    def _find_own(self, jobs: Mapping[int, JobRecord]) -> JobRecord | None:
         """Return the job of this batch: the first one with its comment that is not older."""
         for job in sorted(jobs.values(), key=lambda job: job.id):
             comment = self._context.comment_of(job)
@@ -313,12 +313,12 @@ class BatchJob:
         """Send a signal to a member.
 
         Returns:
-            ``NOBODY`` if it does not run: its job step has not begun, or has just ended;
-            ``UNHEARD`` if Slurm does not answer.
+            ``NOT_RUNNING`` if it does not run: its job step has not begun, or has just ended;
+            ``NO_ANSWER`` if Slurm does not answer.
         """
         number = self.job
         if number is None or self.stage is not JobStage.RUNNING:
-            return SignalResult.NOBODY
+            return SignalResult.NOT_RUNNING
         option = f"--signal={name}"
         if not self.is_gang:
             return await self._sent("--batch", option, str(number))
@@ -327,20 +327,20 @@ class BatchJob:
                 ("squeue", "--steps", "--me", "-h", "-o", "%i|%j")
             )
         except SlurmError:
-            return SignalResult.UNHEARD
+            return SignalResult.NO_ANSWER
         wanted = step_name(self.tag.namespace, member)
         for line in printed.splitlines():
             step, _, found = line.strip().partition("|")
             job = step.partition(".")[0].partition("+")[0]
             if found == wanted and self._has(int(job) if job.isdecimal() else 0):
                 return await self._sent(option, step)
-        return SignalResult.NOBODY
+        return SignalResult.NOT_RUNNING
 
     async def _sent(self, *arguments: str) -> SignalResult:
         return (
             SignalResult.SENT
             if await self._context.try_run("scancel", *arguments)
-            else SignalResult.UNHEARD
+            else SignalResult.NO_ANSWER
         )
 
     def _has(self, number: int) -> bool:
@@ -429,12 +429,12 @@ def result_of(batch: BatchJob, number: int) -> JobResult:
     end = batch.ends.get(number)
     if end is not None and batch.is_gang:
         if end == _BY_SIGNAL + NOT_THERE:
-            raise _not_there(batch)
+            raise _missing_files_error(batch)
         return JobResult(status_of(end), batch.job)
     if batch.trouble is not None:
         raise batch.trouble
     assert batch.last is not None, "a job that is over without trouble was seen"
-    return _judge(batch, batch.last)
+    return _job_result(batch, batch.last)
 
 
 def status_of(end: int) -> int:
@@ -442,7 +442,7 @@ def status_of(end: int) -> int:
     return _BY_SIGNAL - end if _BY_SIGNAL < end <= _BY_SIGNAL + _SIGNALS else end
 
 
-def _judge(batch: BatchJob, job: JobRecord) -> JobResult:
+def _job_result(batch: BatchJob, job: JobRecord) -> JobResult:
     """Return how the one command of a job has ended.
 
     Raises:
@@ -464,14 +464,14 @@ def _judge(batch: BatchJob, job: JobRecord) -> JobResult:
     if job.state != "FAILED":
         raise SlurmError(text)
     if job.status == -NOT_THERE:
-        raise _not_there(batch)
+        raise _missing_files_error(batch)
     if not job.status:
         msg = f"{text}: it could not be started"
         raise SlurmError(msg)
     return JobResult(status_of(job.status), job.id)
 
 
-def _not_there(batch: BatchJob) -> SlurmError:
+def _missing_files_error(batch: BatchJob) -> SlurmError:
     return SlurmError(
         f"job {batch.job}: the program, its working folder, its input or the folder of its output "
         "is not there on the node"
@@ -502,7 +502,7 @@ async def evict(batch: BatchJob, number: int, grace_s: float) -> None:
         if not batch.is_gang or tries >= _KILL_TRIES:
             # A member that neither ends nor says so takes the others with it.
             batch.condemn(JobLostError("the job was ended"))
-        elif await batch.signal(number, "KILL") is not SignalResult.UNHEARD:
+        elif await batch.signal(number, "KILL") is not SignalResult.NO_ANSWER:
             tries += 1
         with trio.move_on_after(_KILL_AGAIN_S):
             await batch.until(is_gone)
@@ -519,7 +519,7 @@ async def _ask_to_end(
     while not is_gone():
         sent = await batch.signal(number, "TERM")
         if sent is SignalResult.SENT or (
-            sent is SignalResult.NOBODY and trio.current_time() >= until
+            sent is SignalResult.NOT_RUNNING and trio.current_time() >= until
         ):
             return
         with trio.move_on_after(_TERM_AGAIN_S):

@@ -1,8 +1,8 @@
 """The submission of a job as texts: the options of ``sbatch``, its script and its comment.
 
-One script is around each command, and one around those of a gang. The comment of a job names its ask:
-``muster:APP/ASK/RUN``, and ``@TERM`` if that is not the first term. These are pure functions, without
-commands or tasks.
+One script is around each command, and one around those of a gang. The comment of a job names its
+ask: ``muster:APP/ASK/RUN``, and ``@TERM`` if that is not the first term. These are pure functions,
+without commands or tasks.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def script_of(work: MemberWork, result: str | None) -> str:
         work: The command.
         result: The file into which the exit status is written, if it ends by itself; or None.
     """
-    lines = ["#!/bin/sh", _around(work, "end_all"), _keeping(result), "exit $status", ""]
+    lines = ["#!/bin/sh", _command_lines(work, "end_all"), _keeping(result), "exit $status", ""]
     return "\n".join(lines)
 
 
@@ -288,7 +288,7 @@ def gang_script(
     started: list[str] = []
     for index, work in enumerate(members):
         # A signal to a step goes to all of its processes, so the script need not pass it on.
-        inner = f"{_around(work, ':')}{_keeping(_result_of(result, work))}\nexit $status"
+        inner = f"{_command_lines(work, ':')}{_keeping(_result_of(result, work))}\nexit $status"
         step = [
             "srun",
             "--exact",
@@ -323,7 +323,7 @@ def _keeping(result: str | None) -> str:
     return f'[ -n "$ended" ] || {{ echo $status >{new} && mv {new} {kept}; }} 2>/dev/null'
 
 
-def _around(work: MemberWork, on_term: str) -> str:
+def _command_lines(work: MemberWork, on_term: str) -> str:
     command = work.command
     variables = {**command.env, **work.env}
     # A shell has no variables with other names; `env` has.

@@ -1,7 +1,7 @@
-"""The state directory: what is let in and what is decided, batch by batch, in one SQLite file.
+"""The state directory: the events and decisions, batch by batch, in one SQLite file.
 
 It knows how batches and checkpoints are written, checked and read. It decides nothing, runs no
-task, and does not know what a checkpoint says.
+task, and does not know the meaning of a checkpoint.
 """
 
 from __future__ import annotations

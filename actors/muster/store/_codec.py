@@ -1,7 +1,7 @@
 """Typed values and the state of a checkpoint as msgpack, and back.
 
 STORE-9 to STORE-13. A class of attrs becomes a map of its fields without those that have their
-default, and a member of a union gets a tag besides. What is read is exactly what was written, also
+default, and a member of a union gets a tag besides. A value is read exactly as it was written, also
 in type; a field or a tag that this version does not know is an error, since to leave it out would
 be to guess. cattrs walks the types. It is imported when the first value is converted, because
 a program that keeps nothing on disk should not wait for it.
@@ -343,7 +343,7 @@ def state_in_parts(facts: Facts) -> Steps[list[bytes]]:
     """Return the parts of a checkpoint's state.
 
     Args:
-        facts: What the checkpoint holds.
+        facts: The facts of the checkpoint.
     """
     parts: list[bytes] = []
     part: list[bytes] = []
@@ -362,7 +362,7 @@ def state_in_parts(facts: Facts) -> Steps[list[bytes]]:
 
 
 def facts_of(parts: list[bytes] | tuple[bytes, ...]) -> Facts:
-    """Return what a checkpoint holds.
+    """Return the facts of a checkpoint.
 
     Raises:
         CodecError: If it is unreadable, or a newer version of Muster wrote it.
@@ -423,7 +423,7 @@ def _is_long(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - as above
 
 @cache
 def _may_be_long(wanted: Any) -> bool:  # noqa: ANN401 - a class or a type of tuples
-    """Return whether values of a type can be long; what has alternatives is written whole."""
+    """Return whether values of a type can be long; a union is written whole."""
     if attrs.has(wanted):
         return any(_may_be_long(hint) for _, hint in _fields(wanted))
     if get_origin(wanted) is not tuple:

@@ -1,7 +1,7 @@
-"""What one server sends another: a copy of its store, and its batches, in frames.
+"""The frames that one server sends another: a copy of its store, and its batches.
 
 A frame is its length and a value as msgpack. A copy begins with the facts about the file; the parts
-of the newest checkpoint follow, then what a service keeps beside it. Batches that were written
+of the newest checkpoint follow, then the state of the service beside it. Batches that were written
 together are one frame, with the digest of the last one.
 """
 
@@ -196,7 +196,7 @@ class CopyHead:
         format: The format that this version writes.
         origin_us: The origin of time, in microseconds since 1970 in UTC.
         partition: The partition that runs.
-        term: The term of whoever leads.
+        term: The term of the leader.
         anchor: The batch after which its checkpoint was taken; where its batches begin, without one.
         has_checkpoint: Whether there is a checkpoint; without one it begins with the first batch.
     """
@@ -231,7 +231,7 @@ class CopyHead:
 
 # REPLICA-2
 def copy_of(directory: Path) -> Generator[bytes]:
-    """Yield the frames of a copy of a store: its newest checkpoint, and what belongs to that.
+    """Yield the frames of a copy of a store: its newest checkpoint, and the rows that belong to it.
 
     Args:
         directory: The state directory, which may be in use.
@@ -341,7 +341,7 @@ class CopyWriter:
         self._writer = StateWriter.create(self._draft, new, durability=self._durability)
 
     def _put_part(self, *, last: bool) -> None:
-        # The last part says that it is the last one, so each waits for the next frame.
+        # The last part is marked as such, so each waits for the next frame.
         if self._writer is not None and self._part is not None:
             batch = self._head.anchor.batch
             self._writer.put_part(batch, self._parts, self._part, last=last)
@@ -366,7 +366,7 @@ class CopyWriter:
         self.is_complete = True
 
     def abandon(self) -> None:
-        """Remove what is there of the copy; the state directory is as it was."""
+        """Remove the incomplete copy; the state directory is as it was."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -380,7 +380,7 @@ def set_aside(directory: Path) -> Path | None:
     """Rename the file of a store that went another way than the leader's, and return its new name.
 
     Args:
-        directory: The state directory, which nobody has open for writing.
+        directory: The state directory, which no process has open for writing.
 
     Raises:
         StoreError: If it cannot be renamed.

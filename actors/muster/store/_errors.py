@@ -1,4 +1,4 @@
-"""What SQLite and the operating system report, as :class:`~muster.StoreError`."""
+"""Errors of SQLite and the operating system as :class:`~muster.StoreError`."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _OTHER_ERROR: Final = ("SQLite reports an error", "restore it from a copy if it 
 
 @contextmanager
 def store_errors(path: Path, doing: str) -> Generator[None]:
-    """Turn errors of SQLite and the system into ones that say what was done to which file.
+    """Turn errors of SQLite and the system into ones that name the action and the file.
 
     Args:
         path: The file or the folder.
-        doing: What is being done, such as ``write batch 7``.
+        doing: The action, such as ``write batch 7``.
 
     Raises:
         StoreError: For any of these errors, which is its cause.
@@ -71,7 +71,7 @@ def store_errors(path: Path, doing: str) -> Generator[None]:
 
 
 def store_error(error: sqlite3.Error, path: Path, doing: str) -> StoreError:
-    """Return the error that tells a person about one of SQLite."""
+    """Return the error for a user about one of SQLite."""
     name = name_of(error)
     what, right = next(
         ((what, right) for start, what, right in _KNOWN_ERRORS if name.startswith(start)),
@@ -92,7 +92,7 @@ def damaged(path: Path, what: str) -> StoreError:
 
     Args:
         path: The file.
-        what: What is wrong with which part of it.
+        what: The damaged part and its problem.
     """
     return StoreError(f"the file is damaged: {what}: restore it from a copy of the folder", path)
 

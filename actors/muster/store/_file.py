@@ -1,8 +1,8 @@
 """The file and its directory: where it is, its lock, its tables, how it is made and migrated.
 
-STORE-14. One process writes, and others are told which. The operating system holds the lock, so it
-ends with the process, however that ends. The lock's file stays, with the facts of who has it or had
-it last.
+STORE-14. One process writes, and the lock names it to others. The operating system holds the lock,
+so it ends with the process, however that ends. The lock's file stays, with the facts of who has it
+or had it last.
 
 An older format becomes this one by the table of migrations.
 """
@@ -125,7 +125,7 @@ class Lock:
 
 
 def holder_of(directory: Path) -> dict[str, object] | None:
-    """Return who has the lock of a directory or had it last, or None if it is not known."""
+    """Return the present or last holder of the lock of a directory, or None if it is not known."""
     try:
         with (directory / LOCK_NAME).open("rb") as file:
             facts: object = json.loads(file.read(_LONGEST_HOLDER))
@@ -156,16 +156,16 @@ NAME: Final = "muster.db"
 """The name of the file in the directory."""
 
 APPLICATION_ID: Final = 0x4D757374
-"""What marks a SQLite file as one of Muster: the bytes ``Must`` in its header."""
+"""The mark of a SQLite file of Muster: the bytes ``Must`` in its header."""
 
 PAGE_BYTES: Final = 4096
-"""The size of a page of the file, unless its maker says another."""
+"""The default size of a page of the file."""
 
 SOCKET_NAME: Final = "muster.sock"
-"""The name of the socket that a service listens on in the directory, unless it is told another."""
+"""The default name of the socket of a service in the directory."""
 
 _OF_OTHERS: Final = 0o077
-"""The rights of everybody but the owner. Work may have secrets in its environment."""
+"""The rights of all users but the owner. Work may have secrets in its environment."""
 
 WAIT_S: Final = 5.0
 """How long a lock of another program, such as a shell of sqlite3, is waited for, in seconds."""
@@ -204,7 +204,7 @@ Migration: TypeAlias = Callable[[sqlite3.Connection, MetaFacts], None]
 
 
 def _from_1_to_2(connection: sqlite3.Connection, _: MetaFacts) -> None:
-    """Make the tables for what a service keeps; format 1 had none."""
+    """Make the tables of a service; format 1 had none."""
     for table in ("request", "companion"):
         connection.execute(TABLES[table])
 
@@ -215,7 +215,7 @@ def _from_2_to_3(_: sqlite3.Connection, facts: MetaFacts) -> None:
 
 
 MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType({1: _from_1_to_2, 2: _from_2_to_3})
-"""For each older format, what brings it to the next one."""
+"""For each older format, the function that brings it to the next one."""
 
 
 def connect(path: Path, parameters: str) -> sqlite3.Connection:
@@ -276,14 +276,14 @@ def make_private(directory: Path) -> list[str]:
         directory: The directory, for which the caller holds the lock.
 
     Returns:
-        What was changed, and what cannot be changed, each as a sentence for the log.
+        The changed rights, and those that cannot be changed, each as a sentence for the log.
 
     Raises:
         StoreError: If the directory cannot be read.
     """
     warnings: list[str] = []
     with store_errors(directory, "look into the directory"):
-        # A socket says itself who may use it.
+        # A socket has rights of its own.
         files = [one for one in directory.iterdir() if not one.is_socket()]
     for path in (directory, *sorted(files)):
         try:
@@ -373,10 +373,10 @@ def bring_directory_up_to_date(directory: Path) -> None:
     """Bring the file of a directory, if it has one, to the present format, as a writer would.
 
     Args:
-        directory: The directory, which nobody has open for writing.
+        directory: The directory, which no process has open for writing.
 
     Raises:
-        StoreError: If somebody has, or the file cannot be brought there.
+        StoreError: If a process has, or the file cannot be brought there.
     """
     path = directory / NAME
     with store_errors(path, "open the file"):
@@ -399,7 +399,7 @@ def bring_up_to_date(
     Args:
         connection: The connection, for writing.
         path: The file.
-        migrations: For each older format, what brings it to the next one.
+        migrations: For each older format, the function that brings it to the next one.
 
     Raises:
         StoreError: If it is of a newer format, of one that is too old, or not of Muster.

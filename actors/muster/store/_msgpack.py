@@ -41,7 +41,7 @@ _HUGE: Final = 1
 
 @final
 class CodecError(ValueError):
-    """Bytes are not what they should be; the message names the field and the value."""
+    """Bytes are invalid; the message names the field and the value."""
 
 
 # STORE-9
@@ -106,7 +106,7 @@ def _extension(code: int, data: bytes) -> object:
 
 
 HEAD_BYTES: Final = 5
-"""How many bytes of an array say how long it is, at most."""
+"""The most bytes of the length of an array."""
 
 
 def length_of(head: bytes) -> int:
@@ -123,7 +123,7 @@ def as_array(value: object, what: str) -> list[object]:
 
     Args:
         value: The value.
-        what: What it is, for the message.
+        what: Its noun for the message.
 
     Raises:
         CodecError: If it is no array.
@@ -267,12 +267,12 @@ def _shared_shape(
 
 
 def _pack_work(work: Work) -> list[object]:
-    """Return what an ask runs as a plain value."""
+    """Return the work of an ask as a plain value."""
     return [list(work.argv), work.shell, dict(work.env), work.workdir]
 
 
 def _unpack_work(written: list[Any]) -> Work:
-    """Return what a plain value says that an ask runs; asks that run the same share one object.
+    """Return the work of an ask from a plain value; asks with the same work share one object.
 
     Raises:
         ValueError: If it is no such value.

@@ -32,7 +32,7 @@ _TRIES: Final = 5
 @final
 @attrs.frozen
 class Summary:
-    """What is in a state directory.
+    """A summary of a state directory.
 
     Attributes:
         meta: The facts about it.
@@ -69,7 +69,7 @@ class Loaded:
     Attributes:
         batch: The batch after which it was taken.
         parts: The parts of its state.
-        broken: Newer ones that are damaged: the batch of each, and what is wrong.
+        broken: Newer ones that are damaged: the batch of each, and the problem.
     """
 
     batch: int
@@ -125,10 +125,10 @@ class StateReader:
 
     # STORE-17
     def _look(self, doing: str, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what ``read`` finds in one look at the file.
+        """Return the result of ``read`` in one transaction on the file.
 
         Raises:
-            StoreError: What ``read`` raises, or if SQLite or the system reports an error.
+            StoreError: That of ``read``, or if SQLite or the system reports an error.
         """
         with store_errors(self.path, doing):
             for _ in range(_TRIES):
@@ -354,7 +354,7 @@ class StateReader:
         """Return the newest state of the companion, or None if none was kept.
 
         Args:
-            at_most_batch: The last batch of which it may have heard; None for any.
+            at_most_batch: The last batch that it may contain; None for any.
 
         Raises:
             StoreError: If the file cannot be read.
@@ -364,7 +364,7 @@ class StateReader:
         )
 
     def checkpoints(self) -> list[Checkpoint]:
-        """Return what is known of the checkpoints without reading them, the oldest first.
+        """Return the rows of the checkpoints without reading their parts, the oldest first.
 
         Raises:
             StoreError: If the file cannot be read.
@@ -416,7 +416,7 @@ class StateReader:
         return None
 
     def summary(self) -> Summary:
-        """Return what is in it, without checking digests.
+        """Return a summary, without checking digests.
 
         Raises:
             StoreError: If the file cannot be read.
@@ -449,7 +449,7 @@ class StateReader:
 
     # STORE-18
     def problems_of_pages(self) -> list[str]:
-        """Return what SQLite finds wrong with the structure of the file.
+        """Return the problems that SQLite finds in the structure of the file.
 
         Raises:
             StoreError: If the file cannot be read.
@@ -486,7 +486,7 @@ def _bytes_of(path: Path) -> int:
 
 # STORE-18
 def verify(directory: Path, on_batch: Callable[[int], None] = lambda _: None) -> Iterator[str]:
-    """Check all pages, all batches and all checkpoints, and what they hold.
+    """Check all pages, all batches and all checkpoints, and their content.
 
     Args:
         directory: The directory.
@@ -520,7 +520,7 @@ def _verify_last(reader: StateReader) -> Iterator[str]:
 def _verify_batches(on_batch: Callable[[int], None]) -> Callable[[StateReader], Iterator[str]]:
     def check(reader: StateReader) -> Iterator[str]:
         for batch in reader.batches():
-            # Both raise if this version does not know what they say.
+            # Both raise an error if this version does not know the content.
             _ = (batch.events, batch.decisions)
             on_batch(batch.number)
         yield from ()

@@ -1,4 +1,4 @@
-"""What the file holds, with digests: facts about the whole file, batches and checkpoints.
+"""The rows of the file, with digests: facts about the whole file, batches and checkpoints.
 
 The table ``meta`` has the facts about the whole file, and their digest.
 
@@ -79,7 +79,7 @@ class StateMeta:
         partition: The name of the partition that runs.
         anchor: Where the batches that are kept begin.
         last_batch: A batch that the file had at some time: when it was last closed, at least.
-        term: The term of whoever leads with it; each promotion begins the next one.
+        term: The term of its leader; each promotion begins the next one.
     """
 
     format: int
@@ -114,7 +114,7 @@ def new_facts(
         partition: The name of the partition.
         origin_us: The origin of time, in microseconds since 1970 in UTC.
         anchor: Where its batches begin; None for those of a new history.
-        term: The term of whoever leads with it.
+        term: The term of its leader.
     """
     if anchor is None:
         first = sha256(pack(["muster", FORMAT, origin_us, partition])).digest()
@@ -215,8 +215,8 @@ class BatchRow:
     Attributes:
         number: Its number; each is one more than the one before.
         at_us: Its instant, in microseconds since the origin.
-        events: What was let in, as :func:`~muster.store._codec.encode_events` writes it.
-        decisions: What was decided, as ``encode_decisions`` writes it.
+        events: Its events, as :func:`~muster.store._codec.encode_events` writes them.
+        decisions: Its decisions, as ``encode_decisions`` writes them.
         first_seq: The number of its first decision, or of the next one if it has none.
         last_seq: The number of the last decision so far; ``first_seq - 1`` if it has none.
     """
@@ -241,8 +241,8 @@ def row_of(
     Args:
         number: Its number.
         at_us: Its instant, in microseconds since the origin.
-        events: What was let in, in order.
-        decisions: What was decided, in order.
+        events: Its events, in order.
+        decisions: Its decisions, in order.
         last_seq: The number of the last decision before it; 0 if there was none.
     """
     return BatchRow(
@@ -340,7 +340,7 @@ class KeptBatch:
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """What was let in, in order.
+        """Its events, in order.
 
         Raises:
             StoreError: If a newer version of Muster wrote something that this one does not know.
@@ -357,7 +357,7 @@ class KeptBatch:
 
     @cached_property
     def decisions(self) -> tuple[Announced, ...]:
-        """What was decided, in order.
+        """Its decisions, in order.
 
         Raises:
             StoreError: As for the events.
@@ -375,7 +375,7 @@ class KeptBatch:
         """Return the first decision that is another one today, or None if all are the same.
 
         Args:
-            decided: What this version decides for this batch, after all that came before.
+            decided: The decisions of this version for this batch, after all that came before.
 
         Raises:
             StoreError: As for the events.
@@ -411,7 +411,7 @@ def _decision_text(announced: Announced | None) -> str:
 @final
 @attrs.frozen
 class Checkpoint:
-    """What is known of a checkpoint without reading it.
+    """The row of a checkpoint, without its parts.
 
     Attributes:
         batch: The batch after which it was taken; 0 before the first one.

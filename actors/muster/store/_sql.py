@@ -1,6 +1,6 @@
 """The statements of SQL for batches, checkpoints, requests and companions.
 
-Batches are checked as they are read: what is not as Muster writes it is damage.
+Batches are checked as they are read: any other content than Muster writes is damage.
 
 A checkpoint is kept in parts, each with a digest chained to the part before. It is complete when
 its last part is there: that one has the number of parts, and those before it have 0 in its place.
@@ -109,7 +109,7 @@ def last_until(connection: sqlite3.Connection, column: str, most: int, low: int)
         connection: The connection.
         column: The column.
         most: The value.
-        low: A batch that is not behind the wanted one; what is returned if nothing else fits.
+        low: A batch that is not behind the wanted one; returned if no later one fits.
 
     Raises:
         sqlite3.Error: If SQLite reports an error.
@@ -244,7 +244,7 @@ def _digest_of_batch(connection: sqlite3.Connection, anchor: Anchor, batch: int)
 
 
 def listed(connection: sqlite3.Connection, anchor: Anchor) -> list[Checkpoint]:
-    """Return what is known of the checkpoints without reading them, the oldest first.
+    """Return the rows of the checkpoints without reading their parts, the oldest first.
 
     Raises:
         sqlite3.Error: If SQLite reports an error.
@@ -327,7 +327,7 @@ def remove(connection: sqlite3.Connection, batches: Collection[int], most: int) 
 
 
 NONE_DENIED: Final = pack([])
-"""What is kept of a request of which every event was let in."""
+"""The result of a request of which every event was let in."""
 
 _REQUEST_COLUMNS: Final = "user, key, digest, batch, first, count, at_us, denied"
 
@@ -338,7 +338,7 @@ class RequestRow:
     """A request of a client that had a key of its own.
 
     Attributes:
-        user: Who sent it.
+        user: Its user.
         key: Its key, unique for this user.
         batch: The batch that its events went into.
         first: The index of its first event, from 0, among all events that were let in.
@@ -363,7 +363,7 @@ class CompanionState:
     """The state of a companion.
 
     Attributes:
-        batch: The last batch of which it has heard.
+        batch: The last batch that it contains.
     """
 
     batch: int
@@ -441,7 +441,7 @@ def put_companion_part(connection: sqlite3.Connection, batch: int, part: int, st
 
 
 def end_companion(connection: sqlite3.Connection, batch: int, parts: int) -> None:
-    """Say that all parts are there, and remove what is not needed; in one transaction.
+    """Mark the state as complete, and remove older ones; in one transaction.
 
     A state stays while the checkpoint of its batch does: together they are a whole past state.
     """
@@ -463,7 +463,7 @@ def companion_of(
 
     Args:
         connection: The connection.
-        at_most_batch: The last batch of which it may have heard; None for any.
+        at_most_batch: The last batch that it may contain; None for any.
     """
     rows = connection.execute(
         "SELECT batch, part, parts, state, digest FROM companion WHERE parts > 0 AND batch ="

@@ -46,13 +46,13 @@ from muster.store._rows import (
 from muster.store._sql import batch_range
 
 Durability: TypeAlias = Literal["full", "process"]
-"""What a batch that was kept survives: a power cut, or the end of the process."""
+"""The event that a kept batch survives: a power cut, or the end of the process."""
 
 _PARTS_AT_ONCE: Final = 16
 """How many parts of checkpoints one transaction removes."""
 
 MAX_WAL_BYTES: Final = 64 * 1024 * 1024
-"""To what size the WAL is cut when it has been copied into the file."""
+"""The size to which the WAL is cut when it has been copied into the file."""
 
 _INSERT: Final = (
     "INSERT INTO batch (number, at_us, events, decisions, first_seq, last_seq, digest)"
@@ -63,13 +63,13 @@ _INSERT: Final = (
 @final
 @attrs.frozen
 class NewState:
-    """What a state directory is made with.
+    """The facts of a new state directory.
 
     Attributes:
         origin_us: The origin of time, in microseconds since 1970 in UTC.
         page_bytes: The size of a page of the file.
         anchor: Where its batches begin; None for those of a new history.
-        term: The term of whoever leads with it.
+        term: The term of its leader.
     """
 
     partition: str
@@ -83,13 +83,13 @@ class NewState:
 class StateWriter:
     """The writer of a state directory. Make one by :meth:`open` or :meth:`create`.
 
-    After an error of the disk it refuses to write more: what the disk has is not known then.
+    After an error of the disk it refuses to write more: the content of the disk is then unknown.
     Close it, and open another one when the cause is mended.
 
     Attributes:
         is_new: Whether this call of :meth:`open` has made it.
         wrote_last: The version of Muster that wrote before this call of :meth:`open`.
-        privacy: What this call of :meth:`open` had to say of the rights of others.
+        privacy: The warnings of this call of :meth:`open` about the rights of others.
     """
 
     def __init__(
@@ -143,8 +143,8 @@ class StateWriter:
         Args:
             directory: The directory.
             durability: ``full`` to wait at each commit until the disk has it; ``process`` not to.
-            new: With what to make it if there is none; None if that is an error.
-            migrations: For each older format, what brings it to the next one.
+            new: The facts for a new one if there is none; None if that is an error.
+            migrations: For each older format, the function that brings it to the next one.
 
         Raises:
             StoreError: If another process has it open for writing, if it is damaged or of a
@@ -381,8 +381,8 @@ class StateWriter:
                     stays.add(one.batch)
                     due_us = one.at_us + apart_us
         newest = complete[-1].batch
-        gone = [one.batch for one in found if one.batch < newest and one.batch not in stays]
-        return self._drop(gone, most)
+        superfluous = [one.batch for one in found if one.batch < newest and one.batch not in stays]
+        return self._drop(superfluous, most)
 
     def remove_checkpoints(self, batches: Collection[int]) -> None:
         """Remove checkpoints that are of no use, such as damaged ones.
@@ -403,7 +403,7 @@ class StateWriter:
         with self._transaction("remove checkpoints"):
             return _sql.remove(self._connection, batches, most)
 
-    # What a service keeps beside the batches
+    # The state of a service beside the batches
 
     def put_companion(self, state: _sql.CompanionState) -> None:
         """Write the state of a companion, each part in a transaction of its own.
@@ -431,7 +431,7 @@ class StateWriter:
 
     # REPLICA-12
     def begin_term(self, term: int) -> None:
-        """Write the term of whoever leads from now on; a lower one never comes back.
+        """Write the term of the leader from now on; a lower one never comes back.
 
         Raises:
             StoreError: If it cannot be written.
@@ -457,7 +457,7 @@ class StateWriter:
         """Remove batches that are older than an instant, some in one transaction.
 
         Only batches up to the newest complete checkpoint before that instant go, and only if its
-        digest holds. So what is left begins with that checkpoint. Those before it go as well.
+        digest holds. So the rest begins with that checkpoint. Those before it go as well.
 
         Args:
             before_us: The instant, in microseconds since the origin.
@@ -474,7 +474,7 @@ class StateWriter:
         stale = [one.batch for one in found if one.batch < anchor.batch]
         if stale:
             return self._drop(stale, most)
-        # What is left has to begin with a checkpoint, or it could not be loaded again.
+        # The rest has to begin with a checkpoint, or it could not be loaded again.
         covering = (one.batch for one in found if one.complete and one.at_us < before_us)
         newest = max(covering, default=0)
         if newest <= anchor.batch:
@@ -507,7 +507,7 @@ class StateWriter:
         return done.rowcount
 
     def compact(self) -> None:
-        """Give the room of what was removed back to the file system.
+        """Return the space of removed rows to the file system.
 
         Raises:
             StoreError: If it fails; then nothing has changed.

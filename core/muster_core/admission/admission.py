@@ -79,10 +79,10 @@ Judged = AddNode | UpdateNode | RemoveNode | AddGang | RemoveGang | BindFailed |
 @final
 @attrs.frozen
 class GangOwner:
-    """Whose a gang is.
+    """The owner of a gang.
 
     Attributes:
-        gang: The gang that is theirs: the gang itself, or one that lists connect it with.
+        gang: The gang that has this owner: the gang itself, or one that lists connect it with.
         user: The user of its object, or else of the application of its first member; None if that
             application has no user.
         app: The key of that application, or None if the object has a user.
@@ -109,7 +109,7 @@ class Admission:
         self._view = view
         self._next_seq = next_seq
         self._guesses = Guesses()
-        #: What the view does not know yet; objects undo it if one of them is refused.
+        #: The effects that the view does not know yet; objects undo them if one is refused.
         self.unreported = Unreported(view)
 
     # Events
@@ -125,7 +125,7 @@ class Admission:
         """
         match event:
             case AddAsk() if event.gang is None:
-                return [self.registry.tell(event, origin)]
+                return [self.registry.message_for(event, origin)]
             case AddAsk() if event.gang is not None:
                 return list(self.add_members(event, event.gang, origin))
             case AddNode() | UpdateNode() | RemoveNode():
@@ -146,7 +146,7 @@ class Admission:
         """Replace the usage of a queue or a user; the owners must have reported.
 
         Raises:
-            RefusedError: If nobody counts it.
+            RefusedError: If no queue counts it.
         """
         entry = self.registry.tree.entry_of(event.queue)
         own, of_user, path = entry.config, event.user is not None, entry.config.path
@@ -190,7 +190,7 @@ class Admission:
         if held is not None:
             self.unreported.give_room(held[0], self.registry.leaf_of(key))
         yield TellApp(key, FinishAsk(origin, ask, reason))
-        # Its gang gets its message now, as later objects of the event may concern that gang, too.
+        # The gang gets its message now, as later objects of the event may concern it, too.
         member = MemberKey(key, app, ask)
         found = None if seen is None else seen.find(ask)
         gang = None if found is None or found.gang is None else self.gangs.gangs[found.gang]
@@ -202,9 +202,9 @@ class Admission:
 
     # ONCE-4
     def member_left(self, name: str, member: MemberKey) -> tuple[GangDefinition | None, int | None]:
-        """Record that the rounds have ended a member of a gang; return what defines the gang now."""
+        """Record that the rounds have ended a member of a gang; return its definition now."""
         entry = self.gangs.gangs[name]
-        for _ in self.gangs.leave(name, member):  # Its owner hears of it with its commit.
+        for _ in self.gangs.leave(name, member):  # Its owner gets this with its commit.
             pass
         if entry.definition is None and not entry.members:
             self.gangs.gone(name)
@@ -212,7 +212,7 @@ class Admission:
 
     # OBJECT-5, GANG-50, ONCE-2
     def lose_members(self, name: str, origin: Origin) -> Iterator[GangRoute]:
-        """Tell gangs now which of their members lose a node that is about to be removed.
+        """Send gangs now the members that lose a node that is about to be removed.
 
         Later objects of the event may concern these gangs, too, as in :meth:`end_ask`.
         """
@@ -529,7 +529,7 @@ class Admission:
 
     # CHECKPOINT-3
     def facts(self) -> Steps[AdmissionFacts]:
-        """Return what admission owns and cannot compute. Between two batches."""
+        """Return the facts that admission owns and cannot compute. Between two batches."""
         registry, gangs = self.registry, self.gangs
         queues = registry.tree.entries.values()
         return AdmissionFacts(

@@ -136,7 +136,7 @@ class Unreported:
         return (key, ask) in self._forgotten
 
     def add(self, key: int, event: AddAsk) -> tuple[MemberKey, ...]:
-        """Record new asks of an application, and return what gangs call them."""
+        """Record new asks of an application, and return their keys in gangs."""
         names = event.names()
         fresh = self.fresh.setdefault(key, set())
         fresh.update(names)

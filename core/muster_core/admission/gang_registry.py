@@ -122,7 +122,7 @@ class GangRegistry:
         self.gangs: dict[str, GangEntry] = {}
         #: The key of the gang that was made last.
         self.last_key = 0
-        #: What was meant by unknown names of gangs.
+        #: Guesses for unknown names of gangs.
         self.guesses = Guesses()
         #: Which gangs name which in any list.
         self._links = GangLinks()
@@ -329,7 +329,7 @@ class GangRegistry:
 
     # CHECKPOINT-3
     def facts(self) -> Steps[tuple[GangEntryFacts, ...]]:
-        """Return what gives each gang its definition. Between two batches."""
+        """Return the facts that define each gang. Between two batches."""
         found: list[GangEntryFacts] = []
         for entry in self.gangs.values():
             yield

@@ -114,7 +114,7 @@ class Objects:
                     # Each object has its own position in the input, as if it were its own event.
                     routes.extend(admit(manifest.content, self._admission.part(origin, number)))
                 except RefusedError as refusal:
-                    message = _as_written(manifest.field, manifest.content, str(refusal))
+                    message = _with_manifest_field(manifest.field, manifest.content, str(refusal))
                     raise RefusedError(message) from refusal
         return routes
 
@@ -267,7 +267,7 @@ def _of_queue(content: object) -> bool:
 
 
 # OBJECT-6
-def _as_written(place: str, content: object, message: str) -> str:
+def _with_manifest_field(place: str, content: object, message: str) -> str:
     """Replace the field at the start of a message by its name in the manifest."""
     field, colon, rest = message.partition(": ")
     if not colon:

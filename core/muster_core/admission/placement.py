@@ -129,12 +129,12 @@ class Placement:
             return NoMatch(f"{written} is unknown, and {nearest.config.path!r} above it is a leaf")
         # PLACEMENT-13
         if missing and nearest.config.settings.create is False:
-            where = repr(nearest.config.path)
-            return NoMatch(f"{written} is unknown, and queue.create is disabled for {where}")
+            path_text = repr(nearest.config.path)
+            return NoMatch(f"{written} is unknown, and queue.create is disabled for {path_text}")
         configs = [entry.config for entry in nearest.upward()]
         if not admits(configs, event.user, event.groups, any_acl=self._any_acl):
-            who = "nobody in particular" if event.user is None else shown(event.user)
-            return NoMatch(f"{written} does not admit {who}")
+            user = "nobody in particular" if event.user is None else shown(event.user)
+            return NoMatch(f"{written} does not admit {user}")
         return PlacedQueue(nearest, missing)
 
     # PLACEMENT-17
@@ -164,8 +164,8 @@ def _path_of(rule: _Rule, event: AddApp, tree: QueueTree) -> Sequence[str] | NoM
     written = rule.written
     # PLACEMENT-3
     if not rule.filter.lets_in(event.user, event.groups):
-        who = "the nameless user" if not event.user else f"user {shown(event.user)}"
-        return NoMatch(f"its filter is not for {who}")
+        user = "the nameless user" if not event.user else f"user {shown(event.user)}"
+        return NoMatch(f"its filter is not for {user}")
     field, value = _value_of(written, event)
     # PLACEMENT-6
     if not value:

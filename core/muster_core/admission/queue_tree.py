@@ -197,7 +197,7 @@ class QueueTree:
         #: The key of the queue that was made last.
         self.last_key = 0
         self._config = configuration.root
-        #: What was meant by unknown paths.
+        #: Guesses for unknown paths.
         self.guesses = Guesses()
         self.first_routes = tuple(self._make_tree(None, configuration.root))
 
@@ -553,7 +553,7 @@ class UserGroups:
 
     # CHECKPOINT-5
     def load(self, key: int, groups: tuple[str, ...], group: str | None) -> None:
-        """Note the group of an application, which was found when the application came."""
+        """Record the group of an application, which was found when the application came."""
         self._of[key] = groups, group
 
     def leave(self, key: int) -> None:

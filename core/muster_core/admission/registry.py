@@ -134,7 +134,7 @@ class PriorityClasses:
 
     def __init__(self) -> None:
         self._classes = {known.name: known for known in BUILT_IN_CLASSES}
-        #: What was meant by unknown names.
+        #: Guesses for unknown names.
         self.guesses = Guesses()
 
     def save(self, name: str) -> Callable[[], None]:
@@ -219,7 +219,7 @@ class Registry:
     def __init__(self, configuration: Configuration) -> None:
         #: Every application that has not completed, by name.
         self._apps: dict[str, tuple[int, QueueEntry]] = {}
-        #: What never changes about each application in ``_apps``, by key.
+        #: The identity of each application in ``_apps``, by key.
         self._identities: dict[int, AppIdentity] = {}
         #: The names of the latest completed applications, without names that are in use again.
         self.completed = RecentNames(KEPT_COMPLETED)
@@ -227,7 +227,7 @@ class Registry:
         self.user_groups = UserGroups()
         self.classes = PriorityClasses()
         self.tree = QueueTree(configuration)
-        #: What was meant by unknown names of applications.
+        #: Guesses for unknown names of applications.
         self.guesses = Guesses()
         self._obey(configuration)
 
@@ -265,7 +265,7 @@ class Registry:
                 self.classes.add(event)
                 return []
             case _:
-                return [self.tell(event, origin)]
+                return [self.message_for(event, origin)]
 
     # PLACEMENT-22
     def _obey(self, configuration: Configuration) -> None:
@@ -309,11 +309,11 @@ class Registry:
         """
         return self._app(app)[0]
 
-    def what_is_wrong_with(self, app: str) -> str:
-        """Return what to tell a reader about an application that does not exist.
+    def problem_of_app(self, app: str) -> str:
+        """Return the message for a reader about an application that does not exist.
 
-        Unlike the refusal of an event this does not count as a guess: what is read must not
-        change what is decided.
+        Unlike the refusal of an event this does not count as a guess: a read must not change
+        decisions.
         """
         if app in self.completed:
             return f"app: {app!r} has completed"
@@ -336,7 +336,9 @@ class Registry:
         """Return whether an application is neither removed nor completed."""
         return key in self._identities
 
-    def tell(self, event: AddAsk | RemoveAsk | Release | FailBind, origin: Origin) -> TellApp:
+    def message_for(
+        self, event: AddAsk | RemoveAsk | Release | FailBind, origin: Origin
+    ) -> TellApp:
         """Return the message for an event that concerns only one application.
 
         Raises:
@@ -418,9 +420,9 @@ class Registry:
         path = [entry.config for entry in nearest.upward()]
         # QUEUE-6
         if not admits(path, event.user, event.groups, any_acl=self._any_acl):
-            who = "nobody in particular" if event.user is None else repr(event.user)
+            user_text = "nobody in particular" if event.user is None else repr(event.user)
             field = "user" if event.user is not None else "queue"
-            msg = f"{field}: {event.queue!r} does not admit {who}; no queue on its path names it"
+            msg = f"{field}: {event.queue!r} does not admit {user_text}; no queue on its path names it"
             raise RefusedError(msg)
         return PlacedQueue(nearest, missing)
 
@@ -486,11 +488,11 @@ def application_reasons(registry: Registry, identity: AppIdentity) -> Iterator[P
         )
         yield PendingReason(Code.DRAINING, message, {"queue": draining[-1]})
     # PLACEMENT-15
-    if identity.path == f"{ROOT}.{RECOVERY}":  # Nobody has to be admitted there.
+    if identity.path == f"{ROOT}.{RECOVERY}":  # It admits all users.
         return
     user, groups = identity.user
     any_acl = has_acl(registry.configuration)
     if not admits([entry.config for entry in path], user, groups, any_acl=any_acl):
-        who = "nobody in particular" if user is None else f"user {user}"
-        message = f"{identity.path} does not admit {who} any more; what is there is served"
+        user_text = "nobody in particular" if user is None else f"user {user}"
+        message = f"{identity.path} does not admit {user_text} any more; what is there is served"
         yield PendingReason(Code.USER_NOT_ALLOWED, message, {"queue": identity.path, "user": user})

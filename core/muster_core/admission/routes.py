@@ -1,11 +1,11 @@
-"""What admission hands on: messages to owners, effects that they have not reported yet, and facts.
+"""The values that admission passes on: messages to owners, their unreported effects, and facts.
 
 A route is the message to an owner, or the start of one, to which the admission of an event leads.
 
 When several objects are admitted as a whole, the steps that undo them are kept here, too.
 
-The facts are what admission owns and cannot compute: the configuration, names, priority classes and
-annotations of gangs.
+The facts are those that admission owns and cannot compute: the configuration, names, priority
+classes and annotations of gangs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from muster_core.values.records import record
 @final
 @record
 class GangEntryFacts:
-    """What gives a gang its definition; the rest is owned by the gang.
+    """The facts that define a gang; the gang owns the rest.
 
     Attributes:
         given: The fields of its object, or None if it has no object.
@@ -61,7 +61,7 @@ class GuessesFacts:
 @final
 @record
 class AdmissionFacts:
-    """What admission owns.
+    """The facts that admission owns.
 
     Attributes:
         last_queue: The key of the queue that was made last.
@@ -71,7 +71,7 @@ class AdmissionFacts:
         completed: The names of completed applications: the latest, and those before.
         classes: The priority classes of users, in the order in which they are listed.
         gangs: The gangs that are defined or have members.
-        guesses: What is left of guesses.
+        guesses: How many guesses are left.
     """
 
     configuration: Configuration

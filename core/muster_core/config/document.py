@@ -1,4 +1,4 @@
-"""The fields of a configuration as it was written, and what is wrong with them.
+"""The fields of a configuration as it was written, and their problems.
 
 A :class:`Field` is a part of the :mod:`tree <muster_core.config.tree>` with its path. Its methods
 return a text, a number or the fields of a map, or add a problem to the :class:`Report` and return a
@@ -42,7 +42,7 @@ BOOLEANS: Final = {
 T = TypeVar("T")
 
 Order: TypeAlias = tuple[int, ...]
-"""Where something stands in a document: its line, and the places in the maps and lists around it."""
+"""A place in a document: the line, and the places in the maps and lists around it."""
 
 
 @final
@@ -119,7 +119,7 @@ class DocumentWarning:
     Attributes:
         order: Its place in the order of the document.
         once: The key of which only the first warning is kept, or None.
-        guess: What the author may have meant; it is told and not announced.
+        guess: The name that the author may have meant; the decision log leaves it out.
     """
 
     order: Order
@@ -223,7 +223,7 @@ class Field:
         return Field(node, path, self.report, line, (*self.places, place))
 
     def _parts(self, parts: Sequence[T] | None, form: str) -> Sequence[T]:
-        """Return the parts of this map or list; none, with a problem, if it is another thing."""
+        """Return the parts of this map or list; none, with a problem, if it is neither."""
         if parts is not None and len(self.places) < MAX_DEPTH:
             return parts
         if parts is not None:

@@ -1,11 +1,11 @@
 """Regular expressions in filters, in time proportional to the length of a name (PLACEMENT-5).
 
-An expression is what RE2 and Python's ``re`` both accept: what only one of the two accepts, or what
-they take for different things, is refused. It is parsed into a tree of patterns.
+RE2 and Python's ``re`` must both accept an expression, with the same meaning; any other one is
+refused. It is parsed into a tree of patterns.
 
 ``re`` would try ways one after the other, and for ``(a+)+$`` their number doubles with each
-character of a name that anybody may choose. Here all ways are followed at once, one character after
-the other, so the time is at most that of the expression times that of the name.
+character of a name that any user may choose. Here all ways are followed at once, one character
+after the other, so the time is at most that of the expression times that of the name.
 """
 
 from __future__ import annotations
@@ -416,7 +416,7 @@ _TOO_LARGE: Final = f"it is too large: written out, it has more than {MOST_STEPS
 @final
 @attrs.define(eq=False)
 class _Step:
-    """One step: what it requires, and the steps after it.
+    """One step: its requirement, and the steps after it.
 
     Attributes:
         needs: A character that it takes, a place where it must be, or None for nothing.

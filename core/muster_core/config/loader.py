@@ -9,7 +9,7 @@ CONFIG-15, CONFIG-16: of fields that YuniKorn obeys and Muster does not (``userg
 
 Any text is the name of a resource type (QUANTITY-2), so a slip is no error: ``cpu`` in place of
 ``vcore`` names a type of its own, of which no node has anything. Warnings about such names are for
-those who write files. No decision depends on them.
+authors of files. No decision depends on them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ DEFAULT_PARTITION = "default"
 """The partition that runs if there are several and none is chosen."""
 
 MOST_COMPARED: Final = 200
-"""With how many names one is compared at most."""
+"""The most names with which one is compared."""
 
 _COMMON_SLIPS: Final = {
     **dict.fromkeys(("cpu", "cpus", "core", "cores", "vcores", "vcpu", "vcpus"), "vcore"),
@@ -72,7 +72,7 @@ _COMMON_SLIPS: Final = {
 _NO_LETTERS: Final = re.compile(r"[-_. ]")
 _PLURAL: Final = re.compile(r"(?<=[a-z])s$")
 _SHORTEST: Final = 4
-"""How long names are of which a letter more or less is a slip: ``gpu`` and ``vgpu`` are two types."""
+"""The least length of names in which a missing letter is a slip: ``gpu`` and ``vgpu`` are two types."""
 
 
 # CONFIG-83
@@ -83,9 +83,9 @@ def type_name_warning(name: str, known: Iterable[str] = ()) -> str | None:
         name: The name of the type.
         known: The other types that are used, in a fixed order.
     """
-    meant = _COMMON_SLIPS.get(name.casefold())
-    if meant is not None:
-        return f"the type {shown(name)} is not {meant}, but one of its own: write {meant}"
+    likely = _COMMON_SLIPS.get(name.casefold())
+    if likely is not None:
+        return f"the type {shown(name)} is not {likely}, but one of its own: write {likely}"
     other = similar_type(name, known)
     if other is None:
         return None
@@ -148,7 +148,7 @@ MOST_WEIGHT: Final = 1_000_000
 
 # DEVICE-17
 def read_typical(field: Field) -> tuple[TypicalAsk, ...]:
-    """Read the typical asks; every problem is refused, and what is wrong is left out."""
+    """Read the typical asks; every problem is refused, and invalid parts are left out."""
     items = field.items()
     if not items and (field.is_list or field.is_null):
         field.refuse("there is no typical ask here: leave the field out, and they are learned")
@@ -184,7 +184,7 @@ def _read_devices(field: Field) -> DeviceNeeds:
 
 # DEVICE-2
 def _read_need(field: Field) -> DeviceNeed | None:
-    """Return what is needed of one type: a number, or a map with ``milli`` or ``count``."""
+    """Return the need of one type: a number, or a map with ``milli`` or ``count``."""
     if not field.is_map:
         count = _read_number(field, MOST_WANTED)
         return None if count is None else DeviceNeed(count=count)
@@ -395,9 +395,9 @@ def load_configuration(
     fields = top.fields(FILE_FIELDS)
     if "checksum" in fields:
         read_checksum(fields["checksum"])
-    where = fields.get("partitions", top)
+    place = fields.get("partitions", top)
     partitions = _read_partitions(fields.get("partitions"))
-    chosen = _choose(partitions, partition, where)
+    chosen = _choose(partitions, partition, place)
     problems = report.problems
     # CONFIG-33
     if problems or chosen is None:
@@ -459,16 +459,16 @@ def _read_partitions(field: Field | None) -> list[_Partition]:
 
 
 # CONFIG-9
-def _choose(partitions: list[_Partition], wanted: str | None, where: Field) -> _Partition | None:
+def _choose(partitions: list[_Partition], wanted: str | None, place: Field) -> _Partition | None:
     """Return the partition that runs; None, with a problem, if there is no such partition."""
     named = {partition.name: partition for partition in partitions}
     if not partitions:
-        if not where.report.problems:
-            where.refuse("there is no partition")
+        if not place.report.problems:
+            place.refuse("there is no partition")
     elif wanted is not None:
         if wanted not in named:
             guess = did_you_mean(wanted, named)
-            where.refuse(f"there is no partition {shown(wanted)}, only {', '.join(named)}{guess}")
+            place.refuse(f"there is no partition {shown(wanted)}, only {', '.join(named)}{guess}")
         return named.get(wanted)
     elif DEFAULT_PARTITION in named:
         return named[DEFAULT_PARTITION]
@@ -476,7 +476,7 @@ def _choose(partitions: list[_Partition], wanted: str | None, where: Field) -> _
         return partitions[0]
     else:
         names = ", ".join(named)
-        where.refuse(f"none of the partitions is called default: choose one of {names}")
+        place.refuse(f"none of the partitions is called default: choose one of {names}")
     return None
 
 

@@ -1,6 +1,6 @@
 """Placement rules as written: fields, filters, and chains of ``fixed`` rules.
 
-A filter says for whom a rule is. Chains of ``fixed`` rules that can never match are refused
+A filter names the users of a rule. Chains of ``fixed`` rules that can never match are refused
 (PLACEMENT-21). The module knows the fields of a configuration, and nothing of the queues and
 applications that exist.
 """

@@ -1,8 +1,8 @@
 """The properties of queues: values, defaults, inheritance (CONFIG-39 to CONFIG-56, CONFIG-88).
 
-There is one :class:`Property` for each name, which has all that is known of the property: its
-form, who inherits it, and what it means. The reader, :func:`resolve`, the page of a queue and the
-reference go by the table :data:`PROPERTIES`. Names are case-sensitive; values are not.
+There is one :class:`Property` for each name, with the form of its values, its inheritance and its
+meaning. The reader, :func:`resolve`, the page of a queue and the reference go by the table
+:data:`PROPERTIES`. Names are case-sensitive; values are not.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _DEFAULTS: Final = Settings()
 @final
 @quick_members
 class Inheritance(StrEnum):
-    """Whose value of a property counts in a queue without a value of its own."""
+    """The queue whose value of a property counts in a queue without a value of its own."""
 
     YES = "yes"
     NO = "no"
@@ -74,14 +74,14 @@ class Form(Generic[T]):
 @final
 @attrs.frozen
 class Property(Generic[T]):
-    """One property of queues: all that is known of it but what it does.
+    """One property of queues: all about it except its effect.
 
     Attributes:
         attribute: The attribute of :class:`Settings` that has its value.
         form: How its values are written.
-        inheritance: Whose value counts in a queue without a value of its own.
-        about: What it says: a part of a sentence that goes on after "It says".
-        meanings: What its values mean, by value as written; empty if ``about`` says enough.
+        inheritance: The queue whose value counts in a queue without a value of its own.
+        about: Its meaning: a part of a sentence that goes on after "It says".
+        meanings: The meanings of its values, by value as written; empty if ``about`` says enough.
         unset: The text for None, if that is the default.
     """
 
@@ -119,11 +119,11 @@ class Property(Generic[T]):
         return value
 
     def text(self, value: T) -> str:
-        """Return a value as a configuration has it, or what is said where there is none."""
+        """Return a value as a configuration has it, or the text for none."""
         return self.unset if value is None else self.form.write(value)
 
     def meaning(self, text: str) -> str:
-        """Return what a value means."""
+        """Return the meaning of a value."""
         return self.meanings.get(text, self.about)
 
     def counts_on(self, *, is_root: bool) -> bool:
@@ -570,8 +570,8 @@ class InForce:
 
     Attributes:
         text: The value, as a configuration has it.
-        origin: The path of the queue that says it; None if it is the default.
-        without_effect: What the queue itself says, if that does not count; else None.
+        origin: The path of the queue that sets it; None if it is the default.
+        without_effect: The queue's own value, if that does not count; else None.
     """
 
     property: Property[Any]
@@ -597,7 +597,7 @@ def _in_force(one: Property[Any], path: Sequence[QueueConfig]) -> InForce:
 
 
 def _origin(one: Property[Any], path: Sequence[QueueConfig]) -> str | None:
-    """Return which of some queues says the value that counts in the last one."""
+    """Return the queue that sets the value that counts in the last of some queues."""
     for queue in reversed(path):
         if one.name in dict(queue.own_properties) and one.counts_on(is_root=queue is path[0]):
             is_from = queue is path[-1] or one.is_handed_down(one.in_force(queue.settings))
@@ -656,8 +656,8 @@ _OF_SLURM: Final[Mapping[str, str]] = {
 # CONFIG-87
 def _guess(name: str) -> str:
     """Return which property may be meant, for the end of a warning."""
-    meant = _OF_SLURM.get(name.lower())
-    return did_you_mean(name, _alike(name)) if meant is None else f"; did you mean {meant}?"
+    likely = _OF_SLURM.get(name.lower())
+    return did_you_mean(name, _alike(name)) if likely is None else f"; did you mean {likely}?"
 
 
 # CONFIG-87

@@ -467,7 +467,7 @@ class _LowestAbove:
     applications: tuple[int, str] | None
 
     def lowered(self, entry: LimitEntry, path: str) -> _LowestAbove:
-        """Return what is left where a queue limits the same name."""
+        """Return the least with the limit of a queue for the same name."""
         amounts = dict(self.amounts)
         for kind, amount in entry.max.amounts:
             amounts[kind] = min(amounts.get(kind, (amount, path)), (amount, path))
@@ -513,7 +513,7 @@ def _lowered(
 
 # LIMIT-3
 def _check_queue(limit: WrittenLimit, queue: WrittenQueue) -> None:
-    """Report what a limit gives over the ``max`` and ``maxapplications`` of its own queue."""
+    """Report where a limit is over the ``max`` and ``maxapplications`` of its own queue."""
     entry = limit.entry
     for kind, amount in entry.max.amounts:
         most = queue.max.amounts.get(kind)
@@ -531,7 +531,7 @@ def _check_queue(limit: WrittenLimit, queue: WrittenQueue) -> None:
 
 # LIMIT-4
 def _check_above(limit: WrittenLimit, kind: str, name: str, above: _LimitsAbove) -> None:
-    """Report what a limit gives to a name over what the queues above give to it."""
+    """Report where a limit gives more to a name than the queues above give to it."""
     least = above.get(name) or above.get(EVERY_NAME)
     if least is None:
         return

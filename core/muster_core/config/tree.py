@@ -1,10 +1,10 @@
-"""What a YAML or JSON text says: texts, maps and lists that know their lines.
+"""The content of a YAML or JSON text: texts, maps and lists that know their lines.
 
 The encodings say different things about a scalar. JSON and msgpack say whether it is a number. YAML
 does not, for a scalar without quotes: ``12:30``, ``off`` and ``010`` are names in one field and
 something else in another. CONFIG-7 requires the original text of every name, property value and
-quantity. So a scalar of YAML stays the text as written, :class:`Plain` if it has no quotes, and who
-expects something at its place decides what it means.
+quantity. So a scalar of YAML stays the text as written, :class:`Plain` if it has no quotes, and the
+reader of its field decides what it means.
 
 Values of YAML know their line. Values of JSON and msgpack, and of programs, are plain Python values.
 """
@@ -42,7 +42,7 @@ class LocatedText(str):
     literal: ClassVar[bool] = False
 
     def __new__(cls, text: str, line: int = 1) -> LocatedText:
-        """Make a text that knows that it stands at ``line``."""
+        """Make a text that is at ``line``."""
         self = super().__new__(cls, text)
         self.line = line
         return self
@@ -72,7 +72,7 @@ class LocatedMap(dict[str, Tree]):
 
     Attributes:
         line: The line.
-        others: The entries whose keys are no texts, or stand in the map already.
+        others: The entries whose keys are no texts, or are in the map already.
     """
 
     __slots__ = ("line", "others")

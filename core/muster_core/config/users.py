@@ -5,8 +5,8 @@ It is ``"user1,user2 group1,group2"``; a ``*`` in either part admits all users. 
 ``submitacl`` and the ``adminacl`` of a queue admit, as in YuniKorn: users who may administer a
 queue may submit to it.
 
-LIMIT-1 to LIMIT-4, after YuniKorn's design of user and group limits: what a limit gives to a name
-may not be more than what the queue has itself, nor than what the queues above give to that name.
+LIMIT-1 to LIMIT-4, after YuniKorn's design of user and group limits: a limit may not give more to a
+name than the queue has itself, nor than the queues above give to that name.
 The limits are read, and checked along the tree of queues.
 """
 
@@ -100,7 +100,7 @@ def admits(
 
 
 def administers(path: Iterable[QueueConfig], user: str | None, groups: Sequence[str]) -> bool:
-    """Return whether a user may change what others have submitted to a queue.
+    """Return whether a user may change the applications of others in a queue.
 
     Args:
         path: The leaf and its ancestors.
@@ -241,8 +241,8 @@ def limits_of_root(
 
     Args:
         field: The ``limits`` of the partition, or None.
-        of_partition: What they say.
-        of_root: What those of the root say.
+        of_partition: Their entries.
+        of_root: The entries of those of the root.
     """
     if not of_root or not of_partition:
         return of_root or of_partition

@@ -99,7 +99,7 @@ class CoordinatorMachine:
         self.admission = Admission(configuration, self.view, self._next_seq)
         self.registry = self.admission.registry
         self._objects = Objects(self.admission)
-        self.view.rounds.hear_leaving(self.admission.member_left)
+        self.view.rounds.report_leaving(self.admission.member_left)
         #: How many events there were so far; the index of the next one in a running scheduler.
         self.requests = 0
         #: How many batches have begun so far; the number of the present or the last one.
@@ -136,7 +136,7 @@ class CoordinatorMachine:
 
     # CHECKPOINT-1, CHECKPOINT-3
     def facts(self) -> Steps[CoordinatorFacts]:
-        """Return what the coordinator owns and cannot compute. Between two batches."""
+        """Return the facts that the coordinator owns and cannot compute. Between two batches."""
         admission = yield from self.admission.facts()
         view = yield from self.view.facts()
         return CoordinatorFacts(
@@ -156,8 +156,8 @@ class CoordinatorMachine:
         """Begin to load a checkpoint, instead of :meth:`start`.
 
         The machine must be new, with the configuration in force of these facts. The owners are
-        started and told; when they have reported as in any epoch, :meth:`end_loading` has to
-        follow. If there was no batch before the checkpoint, this only starts the queues, and
+        started and get their facts; when they have reported as in any epoch, :meth:`end_loading`
+        has to follow. If there was no batch before the checkpoint, this only starts the queues, and
         the owners report with the first batch.
 
         Returns:
@@ -448,7 +448,7 @@ class CoordinatorMachine:
     # Reading
 
     def app(self, name: str) -> ViewApp | None:
-        """Return what the view has of an application; None if it is not there, or not yet."""
+        """Return an application of the view; None if it is not there, or not yet."""
         key = self.registry.locate(name)
         return None if key is None else self.view.apps.get(key)
 

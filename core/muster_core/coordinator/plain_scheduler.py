@@ -4,7 +4,7 @@ It makes the same decisions as the actors, since the machines make every decisio
 explanations, dry runs, history, ``compare`` and ``export``, and tells bugs of the tasks from bugs
 of the machines.
 
-:func:`forecast` says when a pending ask starts if nothing more comes: a copy of the state runs on,
+:func:`forecast` finds when a pending ask starts if nothing more comes: a copy of the state runs on,
 and is watched. The copy is made from the facts of a checkpoint in which every ask runs for as long
 as it is expected to. So the rules of the scheduler need not know that this is a copy.
 """
@@ -341,10 +341,9 @@ def forecast(
     most_batches: int = MOST_BATCHES,
     most_work: int = MOST_WORK,
 ) -> Forecast | None:
-    """Return what a copy of the state says about the start of a pending ask.
+    """Return the forecast for the start of a pending ask, from a copy of the state.
 
-    What it looks at is limited by counts and not by a clock, so that the same state gives the same
-    answer.
+    Counts and not a clock limit the search, so that the same state gives the same answer.
 
     Args:
         facts: The state, between two batches.
@@ -460,14 +459,14 @@ def _expected_facts(app: AppFacts, settings: Settings) -> AppFacts:
     """Return an application whose asks run for as long as they are expected to."""
 
     def asks(some: Iterable[Ask]) -> tuple[Ask, ...]:
-        return tuple(_for(ask, estimate_now_us(settings, ask)) for ask in some)
+        return tuple(_with_run_time(ask, estimate_now_us(settings, ask)) for ask in some)
 
     def waiting(held: Allocation) -> Allocation:
-        return attrs.evolve(held, ask=_for(held.ask, estimate_now_us(settings, held.ask)))
+        return attrs.evolve(held, ask=_with_run_time(held.ask, estimate_now_us(settings, held.ask)))
 
     def bound(held: Allocation) -> Allocation:
         length_us = estimate_us(settings, held.ask, held.limit_us)
-        return attrs.evolve(held, ask=_for(held.ask, length_us))
+        return attrs.evolve(held, ask=_with_run_time(held.ask, length_us))
 
     return attrs.evolve(
         app,
@@ -478,8 +477,8 @@ def _expected_facts(app: AppFacts, settings: Settings) -> AppFacts:
     )
 
 
-def _for(ask: Ask, length_us: int | None) -> Ask:
-    """Return an ask that runs for so many microseconds, if they are known."""
+def _with_run_time(ask: Ask, length_us: int | None) -> Ask:
+    """Return an ask that runs for a number of microseconds, if that is known."""
     return ask if length_us == ask.run_for_us else ask._replace(run_for_us=length_us)
 
 

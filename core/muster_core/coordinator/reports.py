@@ -1,11 +1,11 @@
-"""What the coordinator collects from the owners: reports of an epoch, facts and snapshots.
+"""The values that the coordinator collects from owners: reports of an epoch, facts and snapshots.
 
 An epoch tracks the owners that got messages in a batch, and therefore have to report. Every request
 to an application carries a credit. When the reports have returned as many credits as were sent, no
 request is without an answer.
 
-The facts of a checkpoint are what the owners and the coordinator own and cannot compute. A snapshot
-is built from those of the owners, and from the nodes and shares of the view.
+The facts of a checkpoint are those that the owners and the coordinator own and cannot compute. A
+snapshot is built from those of the owners, and from the nodes and shares of the view.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from muster_core.view.tree.leaf import LeafView
 @final
 @record
 class CoordinatorFacts:
-    """What the coordinator owns.
+    """The facts that the coordinator owns.
 
     Attributes:
         seq: The latest position in the input.
@@ -121,10 +121,10 @@ class ReportRequests:
         apps: The applications that got requests.
         queues: The queues above them, the queues that got messages, and the queues above those;
             each with the number of its children that report. Empty if only applications got
-            requests: these report to the coordinator, and queues hear of them with the commits.
+            requests: these report to the coordinator, and queues get them with the commits.
         credits: How many requests to applications the reports have to answer.
-        commits: What queues have not heard of applications that are gone since an earlier epoch of
-            the batch; they get it before they report.
+        commits: The applications that are gone since an earlier epoch of the batch, for the queues
+            that do not know it yet; they get them before they report.
     """
 
     epoch: int
@@ -215,8 +215,7 @@ class Epoch:
         """Close the epoch.
 
         Args:
-            reported: The applications of which queues have not heard in this batch, with their
-                leaves.
+            reported: The applications that queues do not know of in this batch, with their leaves.
 
         Returns:
             Steps to the owners that have to report; None if no application and queue has to.
@@ -241,7 +240,7 @@ class Epoch:
         """Let applications report to their leaves that reported without them in this batch.
 
         Returns:
-            What leaves have not heard of applications that are gone.
+            The applications that are gone, by leaf that does not know it yet.
         """
         gone: dict[int, dict[int, None]] = {}
         for app, leaf in reported.items():

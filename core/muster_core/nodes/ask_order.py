@@ -33,7 +33,7 @@ from muster_core.values.resources import Resources
 
 @final
 class Leftover:
-    """Computes what nodes have left, as a weighted sum of shares."""
+    """Computes the free capacity of nodes, as a weighted sum of shares."""
 
     __slots__ = ("_parts", "_weights")
 
@@ -57,7 +57,7 @@ class Leftover:
 
     # DEVICE-16
     def of(self, node: Node, resources: Resources) -> float:
-        """Return what is left on a node if resources are taken from what is free there."""
+        """Return the free capacity of a node after resources are taken."""
         room, used, wanted = node.room, node.used, resources.amounts
         # RESERVED-2
         if node.reserved:  # What is free is at least 0.
@@ -251,12 +251,12 @@ class TypicalAsks:
 
     # DEVICE-20
     def without_whole(self, state: DeviceState, kind: str, count: int) -> DeviceState:
-        """Return what is left of devices if so many that are wholly free are taken."""
+        """Return the rest of devices after a number of wholly free ones is taken."""
         return self._replaced(state, kind, [WHOLE] * count, [0] * count)
 
     # DEVICE-20
     def without_share(self, state: DeviceState, kind: str, free: int, milli: int) -> DeviceState:
-        """Return what is left of devices if a share of one with so much free is taken."""
+        """Return the rest of devices after a share of one with some amount free is taken."""
         return self._replaced(state, kind, [free], [free - milli])
 
     def _replaced(
@@ -296,14 +296,14 @@ def _prefix_masks(wanted: Mapping[int, int], every: int) -> tuple[list[int], lis
 
 @final
 class Fragmentation:
-    """Compares nodes by what an ask would make unusable, and chooses devices by that."""
+    """Compares nodes by the amount that an ask would make unusable, and chooses devices by that."""
 
     def __init__(self, typical: TypicalAsks) -> None:
         self._typical = typical
         self._kinds = frozenset(typical.kinds)
         #: A number for each of the needs that were looked at.
         self._numbers: dict[DeviceNeeds, int] = {}
-        #: What is known of each node in one of its versions: its devices, and its mask.
+        #: The devices and the mask of each node in one of its versions.
         self._known: dict[Node, tuple[int, DeviceState, int]] = {}
 
     def number_of(self, needs: DeviceNeeds) -> int:
@@ -358,7 +358,7 @@ class Fragmentation:
         return self._typical.unusable(state, mask)
 
     def _left(self, state: DeviceState, kind: str, need: DeviceNeed) -> list[DeviceState]:
-        """Return what may be left of devices after a need was met."""
+        """Return the possible rests of devices after a need was met."""
         typical = self._typical
         if not need.is_share:
             return [typical.without_whole(state, kind, need.count)]
@@ -476,7 +476,7 @@ class OrderByAsk:
             self.fragments.forget(node)
 
     def forget_ahead(self, node: Node) -> None:
-        """Forget what was remembered of a node that is none of the nodes: see :meth:`Node.as_if`."""
+        """Forget the scores of a node that is none of the nodes: see :meth:`Node.as_if`."""
         if self.fragments is not None:
             self.fragments.forget(node)
 

@@ -1,8 +1,8 @@
 """The domains of an attribute: their order, and how many equal asks each has room for.
 
-TOPOLOGY-7, TOPOLOGY-10. Domains are ordered like nodes that have the sums of their schedulable nodes.
-What is known of a node is kept until the node changes, so that a gang that is tried in vain again and
-again costs little.
+TOPOLOGY-7, TOPOLOGY-10. Domains are ordered like nodes that have the sums of their schedulable
+nodes. Results for a node are kept until the node changes, so that a gang that is tried in vain
+again and again costs little.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from muster_core.structures.shapes import Shape
 from muster_core.values.records import MAP
 
 More = Mapping[str, Mapping[str, int]]
-"""How much more than now would be used of nodes, by their names; less, if negative."""
+"""The assumed change of the usage of nodes, by their names."""
 
 _NOTHING: Final[More] = {}
 
@@ -30,11 +30,11 @@ _MOST_SHAPES: Final = 64
 @final
 @attrs.define(eq=False)
 class _DomainSum:
-    """What the schedulable nodes of a domain have together.
+    """The sums of the schedulable nodes of a domain.
 
     Attributes:
         count: How many they are.
-        used: What is used of them.
+        used: Their usage.
     """
 
     count: int = 0

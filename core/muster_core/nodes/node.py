@@ -1,6 +1,6 @@
 """A node, the allocations on it, and its devices.
 
-Of devices it says which are there, what is free on each, and which an ask would take.
+It knows the devices, what is free on each, and which ones an ask would take.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from muster_core.values.devices import (
 from muster_core.values.resources import Resources
 
 DeviceUse = tuple["DeviceNeeds", "TakenDevices"]
-"""What an allocation needs of devices, and the numbers of those that it holds."""
+"""The devices that an allocation needs, and the numbers of those that it holds."""
 
 
 @final
@@ -128,7 +128,7 @@ class NodeDevices:
                 assert 0 <= free[number] <= WHOLE, "a device was taken or given back twice"
 
     def copy_of_free(self) -> dict[str, list[int]]:
-        """Return what is free on each device, to be changed by the caller."""
+        """Return the free milli of each device, for the caller to change."""
         return {kind: list(free) for kind, free in self.free.items()}
 
     def check(self, uses: Iterable[DeviceUse]) -> None:
@@ -141,10 +141,10 @@ class NodeDevices:
 
 @final
 class DevicesAfter:
-    """What would be free on the devices of a node after victims are gone.
+    """The devices of a node after victims are gone.
 
     Args:
-        needs: What the ask needs for which victims are chosen.
+        needs: The needs of the ask for which victims are chosen.
     """
 
     __slots__ = ("_free", "_needs")
@@ -172,7 +172,7 @@ class DevicesAfter:
 
 # DEVICE-6
 def fits_on(need: DeviceNeed, free: Sequence[int]) -> bool:
-    """Return whether a need fits on devices of which so much is free."""
+    """Return whether a need fits on devices with these free amounts."""
     if need.is_share:
         return max(free) >= need.milli
     return free.count(WHOLE) >= need.count
@@ -206,7 +206,7 @@ class Node(Ranked):
     """One node, which only the index changes.
 
     Attributes:
-        reserved: What others use on it that are no asks; may exceed the capacity.
+        reserved: The usage of others than asks; may exceed the capacity.
         room: The capacity less what is reserved, at least 0: what its asks may hold together.
         used: The resources in use; may exceed the room after an update.
         held: The count of allocations of each holder. It is 1, except while an ask ends and a
@@ -308,7 +308,7 @@ class Node(Ranked):
 
     def note_change(self, holder: Holder) -> None:
         """Record which allocation has changed, unless it is as well to compare all of them."""
-        assert self.changed is not None, "nobody reads what changes"
+        assert self.changed is not None, "no reader of changes"
         self.changed[holder] = None
         if len(self.changed) > len(self.held) + SIZE:  # It may have no reader any more.
             self.changed = None

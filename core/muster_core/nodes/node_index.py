@@ -31,7 +31,7 @@ from muster_core.values.devices import (
 from muster_core.values.resources import Resources
 
 FEW: Final = 8
-"""If fewer than one node in so many are candidates, these are sorted again."""
+"""The part of nodes below which candidates are sorted again: one in this many."""
 
 
 @final
@@ -110,7 +110,7 @@ class NodeIndex:
 
     # DEVICE-18
     def learn(self, typical: tuple[TypicalAsk, ...]) -> None:
-        """Take over what is typical of the asks with devices that came."""
+        """Take the typical asks of those with devices that came."""
         self._learned = typical
         if self._policy is NodeSortPolicy.FGD and not self._named:
             self.changes += 1
@@ -304,7 +304,7 @@ class NodeIndex:
 
     # DEVICE-19
     def unusable(self, node: Node) -> float | None:
-        """Return what typical asks cannot use on a node: see :meth:`OrderByAsk.unusable`."""
+        """Return the amount that typical asks cannot use on a node: see :meth:`OrderByAsk.unusable`."""
         return None if self._by_ask is None else self._by_ask.unusable(node)
 
     # DEVICE-21
@@ -408,13 +408,13 @@ class NodeIndex:
 
     # BACKFILL-19
     def devices_ahead(self, node: Node, shape: Shape) -> TakenDevices:
-        """Return what :meth:`devices_for` does for a node as it would be."""
+        """Return the same as :meth:`devices_for` for a node as it would be."""
         taken = self.devices_for(node, shape)
         self._forget_ahead(node)
         return taken
 
     def _forget_ahead(self, node: Node) -> None:
-        """Forget what was remembered of a node that is not in the index."""
+        """Forget the scores of a node that is not in the index."""
         if self._by_ask is not None and self.nodes.get(node.name) is not node:
             self._by_ask.forget_ahead(node)
 
@@ -445,7 +445,7 @@ class NodeIndex:
     def give_back(
         self, node: Node, resources: Resources, holder: Holder, use: DeviceUse | None = None
     ) -> None:
-        """Release what an ask has on a node, which may be removed already."""
+        """Release the allocation of an ask on a node, which may be removed already."""
         self.grown += 1
         if use is not None and node.devices is not None:
             node.devices.give_back(use)
@@ -470,7 +470,7 @@ class NodeIndex:
 
     @property
     def has_unplaced(self) -> bool:
-        """Whether there are new shapes of which nobody knows on which nodes they fit."""
+        """Whether there are new shapes that were not compared with the nodes yet."""
         return bool(self._unplaced)
 
     def place_shapes(self) -> Steps[None]:

@@ -341,7 +341,7 @@ class ReleaseAsk:
     """Release a bound ask, which has finished or is cancelled.
 
     Attributes:
-        message: What the log says about the end, or None.
+        message: The message about the end in the log, or None.
         reason: Why it is released.
     """
 
@@ -357,7 +357,7 @@ class FailAsk:
     """Release a bound ask whose work has failed: it is pending again if it has a retry left.
 
     Attributes:
-        message: What the log says about the end, or None.
+        message: The message about the end in the log, or None.
         timed_out: The gang of the ask if it has timed out: then the ask becomes parked.
     """
 
@@ -373,7 +373,7 @@ class UndoBind:
     """Undo the bind of an ask, whose work could not be started.
 
     Attributes:
-        message: What the log says about the failure, or None.
+        message: The message about the failure in the log, or None.
         timed_out: The gang of the ask if it has timed out: then the ask becomes parked.
     """
 
@@ -441,7 +441,7 @@ class Dismiss:
 @final
 @record
 class AppFacts:
-    """What an application owns and cannot compute, between two batches.
+    """The facts that an application owns and cannot compute, between two batches.
 
     Attributes:
         pending: Its pending asks, in the order in which it lists them.

@@ -133,9 +133,9 @@ class ApplicationMachine:
         "_failures",
         "_gone",
         "_group",
+        "_messages",
         "_moves",
         "_places",
-        "_sayings",
         "_state",
         "identity",
     )
@@ -147,8 +147,8 @@ class ApplicationMachine:
         self._group: str | None = None
         self._places = AskPlaces()
         self._failures = BindFailures()
-        self._sayings = AskMessages(identity, self._places)
-        self._moves = AskMoves(self._places, self._sayings)
+        self._messages = AskMessages(identity, self._places)
+        self._moves = AskMoves(self._places, self._messages)
         self._credits = 0
         self._gone = False
 
@@ -314,7 +314,7 @@ class ApplicationMachine:
         )
         self._places.load_bound([allocation])
         self._moves.act(AllocationAdded(allocation))
-        decision = self._sayings.about(Kind.BOUND, ask, request.node)
+        decision = self._messages.about(Kind.BOUND, ask, request.node)
         self._moves.act(DecisionMade((request.origin.seq, 0, 0), decision))
         # In the log, the application has an ask first, then its gang is satisfied, then it is bound.
         self._trigger(Trigger.ASK_ADDED, (request.origin.seq, _BEFORE, 1))
@@ -323,12 +323,12 @@ class ApplicationMachine:
     # FEED-30
     def _withdraw(self, request: WithdrawAsk) -> None:
         if request.ask in self._places.bound or not self._places.knows(request.ask):
-            raise RefusedError(self._sayings.not_there(request.ask, "pending", "release it"))
+            raise RefusedError(self._messages.not_there(request.ask, "pending", "release it"))
         self._finish(request.ask, (request.origin.seq, 0, 0), Reason.REMOVED)
 
     # FEED-31, BACKOFF-11, BACKOFF-12, BACKOFF-13, BACKOFF-14
     def _release(self, request: ReleaseAsk | FailAsk) -> None:
-        allocation = self._sayings.bound(request.ask, "use remove_ask")
+        allocation = self._messages.bound(request.ask, "use remove_ask")
         ask = allocation.ask
         reason = Reason.FAILED if isinstance(request, FailAsk) else request.reason
         if isinstance(request, FailAsk) and ask.retries:
@@ -359,7 +359,7 @@ class ApplicationMachine:
     def _spoil(self, request: SpoilBinds) -> None:
         name = request.ask
         if not self._places.knows(name):
-            raise RefusedError(self._sayings.unknown(name))
+            raise RefusedError(self._messages.unknown(name))
         self._moves.act(self._failures.spoil(name, request.times))
 
     # GANG-40, FEED-22, ONCE-2
@@ -380,7 +380,7 @@ class ApplicationMachine:
     # APP-6, FEED-36, FEED-37, BACKOFF-15, ONCE-7
     def _undo_bind(self, request: UndoBind) -> None:
         instead = "use fail_bind to let its next bind fail"
-        allocation = self._sayings.bound(request.ask, instead)
+        allocation = self._messages.bound(request.ask, instead)
         self._give_back(allocation, allocation.ask, Reason.BIND_FAILED, request)
 
     # BACKOFF-1
@@ -513,7 +513,7 @@ class ApplicationMachine:
 
     # CHECKPOINT-2
     def facts(self) -> AppFacts:
-        """Return what the application owns; no ask is copied. Between two batches."""
+        """Return the facts that the application owns; no ask is copied. Between two batches."""
         places, failures = self._places, self._failures
         return AppFacts(
             identity=self.identity,
@@ -525,7 +525,7 @@ class ApplicationMachine:
             bound=tuple(places.bound.values()),
             spoilt=tuple(failures.spoilt.items()),
             in_a_row=tuple(failures.in_a_row.items()),
-            guesses=self._sayings.guesses.left,
+            guesses=self._messages.guesses.left,
         )
 
     # CHECKPOINT-5
@@ -533,7 +533,7 @@ class ApplicationMachine:
         self._credits += 1
         self._state, self._group = facts.state, facts.group
         self._failures.load(facts)
-        self._sayings.guesses.left = facts.guesses
+        self._messages.guesses.left = facts.guesses
         self._moves.actions = yield from load_asks(facts, self._places)
 
     def free(self) -> Steps[None]:

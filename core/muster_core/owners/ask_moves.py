@@ -86,7 +86,7 @@ class AskMessages:
             node: The node that it held, or None.
             reason: Why it was released.
             order: The place of the decision among those of the batch.
-            message: What was said about the end of its work, or None.
+            message: The message about the end of its work, or None.
         """
         decision = self.about(Kind.RELEASED, ask, node, reason)
         return DecisionMade(
@@ -98,7 +98,7 @@ class AskMessages:
 
         Args:
             name: The name of the ask.
-            instead: What is to be done if the ask is not bound.
+            instead: The action if the ask is not bound.
 
         Raises:
             RefusedError: If the ask is not bound, or unknown.
@@ -127,7 +127,7 @@ SPOILT_LIMIT: Final = 1_000_000
 
 @final
 class BindFailures:
-    """What is known of the failing binds of one application; only of asks that exist."""
+    """The failed and failing binds of one application, of asks that exist."""
 
     __slots__ = ("in_a_row", "spoilt")
 
@@ -181,7 +181,7 @@ class BindFailures:
 
     # CHECKPOINT-5
     def load(self, facts: AppFacts) -> None:
-        """Take over what was saved."""
+        """Load the saved state."""
         self.spoilt, self.in_a_row = dict(facts.spoilt), dict(facts.in_a_row)
 
     def check(self, names: frozenset[str]) -> None:
@@ -199,11 +199,11 @@ class AskMoves:
         actions: The actions since the last report, before those asks.
     """
 
-    __slots__ = ("_needs", "_places", "_sayings", "actions", "came")
+    __slots__ = ("_messages", "_needs", "_places", "actions", "came")
 
-    def __init__(self, places: AskPlaces, sayings: AskMessages) -> None:
+    def __init__(self, places: AskPlaces, messages: AskMessages) -> None:
         self._places = places
-        self._sayings = sayings
+        self._messages = messages
         self.came: list[Ask] = []
         self.actions: list[AppAction] = []
         #: How many asks with devices came since the last report, by what they need; None if none.
@@ -225,7 +225,7 @@ class AskMoves:
         self._needs[key] = self._needs.get(key, 0) + len(asks)
 
     def take_needs(self) -> tuple[tuple[DeviceNeeds, Resources, int], ...]:
-        """Return what :meth:`count_needs` has counted since the last report, and forget it."""
+        """Return the counts of :meth:`count_needs` since the last report, and clear them."""
         needs, self._needs = self._needs, None
         return () if needs is None else tuple((*key, count) for key, count in needs.items())
 
@@ -268,7 +268,7 @@ class AskMoves:
             ask = self._places.pending[name]
             self.act(self._leave_pending(ask))
         node = None if held is None else held.node
-        self.act(self._sayings.released(ask, node, reason, order, message))
+        self.act(self._messages.released(ask, node, reason, order, message))
         self._moved(order, ask, None, lost=lost)
 
     # GANG-44, ORDER-20, FEED-32
@@ -298,7 +298,7 @@ class AskMoves:
     ) -> None:
         """Take an ask from its node, and record the decision."""
         self.act(self._leave_node(allocation))
-        released = self._sayings.released(allocation.ask, allocation.node, reason, order, message)
+        released = self._messages.released(allocation.ask, allocation.node, reason, order, message)
         self.act(released)
 
     # PRIORITY-18
@@ -389,5 +389,5 @@ def asks_in_steps(request: AddAsks) -> Steps[dict[str, Ask]]:
 
 
 # The ``__new__`` of a NamedTuple is Python code and would double the time. That of a bare tuple has
-# no type of items, so the type checkers must be told.
+# no type of items, so the type checkers need it here.
 _make_ask: Final = cast("Callable[[type[Ask], tuple[object, ...]], Ask]", vars(tuple)["__new__"])

@@ -42,7 +42,7 @@ _MOST_DOUBLINGS: Final = 6
 
 # BACKOFF-2
 def back_off_us(delay_us: int, times: int) -> int:
-    """Return how long to back off after so many failures in a row, in microseconds."""
+    """Return how long to back off after a number of failures in a row, in microseconds."""
     return delay_us << min(times - 1, _MOST_DOUBLINGS)
 
 
@@ -131,7 +131,7 @@ class Ask(NamedTuple):
         preempts: Whether its priority class had ``PreemptLowerPriority`` when it was added.
         came_us: When it was added, in microseconds.
         retries: How often it is still tried again after its work has failed.
-        work: What is to run for it, or None; nothing is decided by it.
+        work: Its work, or None; no decision depends on it.
         estimate_us: How long it is expected to take after its bind, or None if it does not say.
         run_limit_us: How long after its bind it is released and gone, or None if it does not say.
         start_by_us: The instant at which it is gone if it is not bound by then, in microseconds,
@@ -198,7 +198,7 @@ class Allocation:
     Attributes:
         number: Its place in the order in which asks were bound, or began to wait.
         assigned: Its place in the order in which nodes were chosen: for a bound member of a
-            gang, the number with which it began to wait. 0 stands for ``number``.
+            gang, the number with which it began to wait. 0 means ``number``.
         bound_us: When it was bound, in microseconds; 0 while it waits.
         passed: The reservations that its ask did not delay when it got the node.
         limit_us: How long it may be bound, in microseconds, or None.
@@ -223,7 +223,7 @@ class Allocation:
 
     @property
     def use(self) -> tuple[DeviceNeeds, TakenDevices]:
-        """What its ask needs of devices, and those that it holds."""
+        """The devices that its ask needs, and those that it holds."""
         return self.ask.shape.devices, self.devices
 
 
@@ -288,9 +288,9 @@ def with_shared_shape(ask: Ask) -> Ask:
     return ask._replace(shape=shape, resources=shape.resources)
 
 
-def count_equal(things: list[T]) -> Iterable[tuple[T, int]]:
+def count_equal(items: list[T]) -> Iterable[tuple[T, int]]:
     """Return items with their counts; if there are few, equal items may be counted separately."""
-    return Counter(things).items() if len(things) > _MANY else [(thing, 1) for thing in things]
+    return Counter(items).items() if len(items) > _MANY else [(item, 1) for item in items]
 
 
 @final

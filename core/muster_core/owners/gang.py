@@ -3,8 +3,8 @@
 A gang learns of its members only from the coordinator, which learns of them from their
 applications. So the order of these messages does not depend on which application reports first.
 
-Each member is in exactly one place, the same one as in its application. Messages tell the gang of
-changes by events; one commit at the end of a batch tells it what the rounds decided. The state
+Each member is in exactly one place, the same one as in its application. Messages inform the gang of
+changes by events; one commit at the end of a batch has the decisions of the rounds. The state
 follows the table in :mod:`muster_core.values.gangs`.
 """
 
@@ -355,7 +355,7 @@ class GangMachine:
 
     # CHECKPOINT-2
     def facts(self) -> GangFacts:
-        """Return what the gang owns. Between two batches."""
+        """Return the facts that the gang owns. Between two batches."""
         return GangFacts(
             key=self.key,
             name=self.name,

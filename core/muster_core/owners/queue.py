@@ -107,8 +107,8 @@ class CommitQueue:
 
     Attributes:
         children: The values.
-        anew: Whether its priority counts as never computed, as aging has ended below: it has heard
-            of priorities that had grown, at instants that are forgotten.
+        anew: Whether its priority counts as never computed, as aging has ended below: it has
+            got priorities that had grown, at instants that are forgotten.
     """
 
     children: Mapping[int, Values | None]
@@ -175,13 +175,13 @@ class QueueMachine:
         match message:
             case CommitQueue():
                 for key, values in message.children.items():
-                    self._hear(key, values or NO_VALUES, gone=values is None)
+                    self._set_child_values(key, values or NO_VALUES, gone=values is None)
                 # AGING-7
                 if message.anew:
                     self._recomputations, self._stale = 0, True
             case AppReport():
                 self._app_reports.append(message)
-                self._hear(message.identity.key, message.values, gone=message.gone)
+                self._set_child_values(message.identity.key, message.values, gone=message.gone)
                 return self._report_if_complete()
             case Expect():
                 self._expected = message
@@ -189,7 +189,7 @@ class QueueMachine:
             case QueueReport():
                 self._queue_reports.append(message)
                 summary = message.summary
-                self._hear(summary.key, summary.values, gone=summary.gone)
+                self._set_child_values(summary.key, summary.values, gone=summary.gone)
                 return self._report_if_complete()
             case SetQueue():
                 self._config, self._draining = message.config, message.draining
@@ -202,7 +202,7 @@ class QueueMachine:
                 assert_never(message)
         return None
 
-    def _hear(self, key: int, values: Values, *, gone: bool) -> None:
+    def _set_child_values(self, key: int, values: Values, *, gone: bool) -> None:
         if gone:
             before, values = self._children.pop(key, NO_VALUES), NO_VALUES
         else:
@@ -229,14 +229,14 @@ class QueueMachine:
         self._expected = None
         # CHECKPOINT-5
         if self._loaded is not None:
-            # It has computed its priority only to report what was loaded: this does not count.
+            # It has computed its priority only to report the loaded state: this does not count.
             self._recomputations, self._stale = self._loaded.recomputations, self._loaded.stale
             self._loaded = None
         return report
 
     # CHECKPOINT-2
     def facts(self) -> QueueFacts:
-        """Return what the queue owns. Between two batches."""
+        """Return the facts that the queue owns. Between two batches."""
         return QueueFacts(
             key=self.key,
             parent=self.parent,

@@ -41,7 +41,7 @@ class Types:
         self._keepers: list[Callable[[], None]] = []
 
     def call_when_grown(self, keeper: Callable[[], None]) -> None:
-        """Call a function whenever there are more types, before anybody uses their numbers."""
+        """Call a function whenever there are more types, before their numbers are used."""
         self._keepers.append(keeper)
 
     def find(self, name: str) -> int | None:
@@ -75,7 +75,7 @@ class Types:
         return tuple((self._numbers[name], amount) for name, amount in amounts.items())
 
     def change(self, before: Mapping[str, int], after: Mapping[str, int]) -> Numbered:
-        """Return what must be added to a row for some amounts to replace others."""
+        """Return the change of a row with which some amounts replace others."""
         self.learn(after)
         return tuple(
             (self._numbers[name], after.get(name, 0) - before.get(name, 0))

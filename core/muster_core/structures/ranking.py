@@ -6,7 +6,7 @@ computed again when a search of the block finds nothing, which happens once for 
 The size of blocks grows with the square root of the number of items, so that there are never many
 blocks to skip.
 
-Beside it stands a multiset of priorities that knows the highest one. One module has both, as each
+Beside it is a multiset of priorities that knows the highest one. One module has both, as each
 compiled module takes room in a wheel.
 """
 

@@ -1,9 +1,10 @@
-"""Shapes: what asks need of a node, as bits of one integer.
+"""Shapes: the requirements of asks on a node, as bits of one integer.
 
-A shape consists of resources, devices, and what says which nodes an ask may use: required node,
-selector, affinity and tolerations. Asks of one shape fit the same nodes and quotas. Each live shape has a bit, so that "does any ask of this queue fit there" is one ``&`` of
-integers for any number of asks. To find the shapes that fit an amount of free resources takes one
-bisection per resource type over prepared masks.
+A shape consists of resources, devices, and the conditions for the nodes that an ask may use:
+required node, selector, affinity and tolerations. Asks of one shape fit the same nodes and quotas.
+Each live shape has a bit, so that "does any ask of this queue fit there" is one ``&`` of integers
+for any number of asks. To find the shapes that fit an amount of free resources takes one bisection
+per resource type over prepared masks.
 
 Bit 0 is not a shape: the view uses it to have a queue visited (see :data:`VISIT_BIT`).
 """
@@ -50,7 +51,7 @@ class Exclusion(Enum):
 @final
 @attrs.frozen(cache_hash=True)
 class Shape:
-    """What an ask needs of a node.
+    """The requirements of an ask on a node.
 
     Attributes:
         selector: The attributes that the node must have, sorted by name.

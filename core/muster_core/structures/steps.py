@@ -36,42 +36,42 @@ def all_at_once(steps: Steps[R]) -> R:
         return cast("R", end.value)
 
 
-def in_pieces(things: Iterable[T], size: int = SIZE) -> Iterator[list[T]]:
+def in_pieces(items: Iterable[T], size: int = SIZE) -> Iterator[list[T]]:
     """Yield items in lists of at most ``size``, in order."""
-    iterator = iter(things)
+    iterator = iter(items)
     while piece := list(islice(iterator, size)):
         yield piece
 
 
-def taken(things: deque[T]) -> Iterator[list[T]]:
+def taken(items: deque[T]) -> Iterator[list[T]]:
     """Remove items from a queue, and yield them in lists of at most :data:`SIZE`, in order.
 
     So the queue is freed in pieces as well: to free a list of a hundred thousand items takes
     milliseconds, even if each item has other users.
     """
-    while len(things) > SIZE:
-        yield [things.popleft() for _ in range(SIZE)]
-    if things:
-        rest = list(things)
-        things.clear()
+    while len(items) > SIZE:
+        yield [items.popleft() for _ in range(SIZE)]
+    if items:
+        rest = list(items)
+        items.clear()
         yield rest
 
 
 def freed(*collections: dict[Any, Any] | list[Any]) -> Steps[None]:
     """Empty maps and lists in steps, because freeing many objects at once takes long."""
-    for things in collections:
-        while things:
+    for items in collections:
+        while items:
             yield
-            if isinstance(things, list):
-                del things[-SIZE:]
+            if isinstance(items, list):
+                del items[-SIZE:]
             else:
-                for _ in range(min(SIZE, len(things))):
-                    things.popitem()
+                for _ in range(min(SIZE, len(items))):
+                    items.popitem()
 
 
-def in_order(things: Iterable[T], key: Callable[[T], SupportsRichComparison]) -> Steps[list[T]]:
+def in_order(items: Iterable[T], key: Callable[[T], SupportsRichComparison]) -> Steps[list[T]]:
     """Sort any number of items in steps."""
-    iterator = iter(things)
+    iterator = iter(items)
     runs: list[list[T]] = []
     while len(run := sorted(islice(iterator, PART), key=key)) == PART:
         runs.append(run)

@@ -1,6 +1,6 @@
 """Taints of nodes, and the tolerations and the affinity of asks: which nodes an ask may use.
 
-Kubernetes has the same; in contrast to it, a taint never ends what runs on its node.
+Kubernetes has the same; in contrast to it, a taint never ends asks on its node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 # AFFINITY-9
 NODE_NAME: Final = "metadata.name"
-"""The key of a requirement that stands for the name of the node."""
+"""The key of a requirement on the name of the node."""
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
 """A whole number; Python converts no longer ones."""
@@ -32,7 +32,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
 @final
 @quick_members
 class TaintEffect(StrEnum):
-    """What a taint does to asks that do not tolerate it; ``PreferNoSchedule`` does nothing."""
+    """The effect of a taint on asks that do not tolerate it; ``PreferNoSchedule`` has none."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -150,7 +150,7 @@ class Toleration:
 @final
 @attrs.frozen(cache_hash=True)
 class Requirement:
-    """What a term requires of one attribute of a node.
+    """The requirement of a term on one attribute of a node.
 
     Attributes:
         key: The name of the attribute, or :data:`NODE_NAME` for the name of the node.
@@ -178,7 +178,7 @@ class Requirement:
 
     # AFFINITY-6, AFFINITY-7, AFFINITY-8, AFFINITY-9
     def holds(self, name: str, attributes: Mapping[str, str]) -> bool:
-        """Return whether a node of this name, with these attributes, has what is required."""
+        """Return whether a node of this name, with these attributes, meets it."""
         found = name if self.key == NODE_NAME else attributes.get(self.key)
         match self.operator:
             case Operator.IN:
@@ -228,7 +228,7 @@ Affinity: TypeAlias = tuple[Term, ...]
 
 # AFFINITY-6
 def values_problem(operator: Operator, count: int) -> str | None:
-    """Return why an operator cannot be used with so many values, or None if it can."""
+    """Return why an operator cannot be used with a number of values, or None if it can."""
     match operator:
         case Operator.IN | Operator.NOT_IN:
             return None if count else f"{operator} needs at least one value"

@@ -37,7 +37,7 @@ class AppState(StrEnum):
 @final
 @quick_members
 class Trigger(StrEnum):
-    """What can change the state of an application."""
+    """The triggers that change the state of an application."""
 
     ASK_ADDED = "an ask comes"
     ASK_BOUND = "an ask is bound"
@@ -69,7 +69,7 @@ TRANSITIONS: Final[dict[tuple[AppState, Trigger], AppState]] = {
     # APP-10
     (AppState.COMPLETING, Trigger.TIME_UP): AppState.COMPLETED,
 }
-"""The next state, by the present state and what happens."""
+"""The next state, by the present state and the trigger."""
 
 TIMERS_US: Final = {
     # APP-2, APP-5

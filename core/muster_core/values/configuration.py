@@ -42,7 +42,7 @@ class Limits:
 
 
 EVERY_NAME: Final = "*"
-"""In ``users`` or ``groups``: everybody whom no other entry of the queue names."""
+"""In ``users`` or ``groups``: all that no other entry of the queue names."""
 
 
 # LIMIT-2, PLACEMENT-4
@@ -77,7 +77,7 @@ class LimitEntry:
 @final
 @quick_members
 class RuleName(StrEnum):
-    """The ``name`` of a placement rule: what the name of the queue is taken from."""
+    """The ``name`` of a placement rule: the source of the name of the queue."""
 
     PROVIDED = "provided"
     USER = "user"
@@ -105,7 +105,7 @@ class PlacementRule:
     """One rule of ``placementrules``, or the rule for its parent queue.
 
     Attributes:
-        name: What the name of the queue is taken from.
+        name: The source of the name of the queue.
         value: Its ``value`` as written: the name of a tag, or a queue; empty if there is none.
         create: Whether the queue that it gives may be made.
         filter: Whom it is for.
@@ -237,7 +237,7 @@ USAGE_USERS: Final = "usage.users"
 
 # USAGE-15
 def usage_lacks(own: Settings, above: Settings, *, of_user: bool) -> str | None:
-    """Return the property without which nobody counts some usage; None if it is counted.
+    """Return the property without which some usage is not counted; None if it is counted.
 
     Args:
         own: The settings of the queue, which count for its users.
@@ -334,8 +334,8 @@ class TypicalAsk:
     """A typical ask of ``nodesortpolicy.typical``, for which ``fgd`` keeps devices usable.
 
     Attributes:
-        devices: What it needs of each type of devices, in the order of the types.
-        resources: What else it needs.
+        devices: Its need of each type of devices, in the order of the types.
+        resources: The other resources that it needs.
         weight: How much it counts, 1 … 1,000,000.
     """
 
@@ -370,7 +370,7 @@ class Configuration:
         placement_rules: Its ``placementrules``; empty if applications name their queues.
         warnings: Messages for an operator, in the order of the text; they are announced.
         told: The same warnings with their places, and those about names that look like a slip,
-            which are told to the author of the text and not announced.
+            which are for the author of the text and not announced.
         types: The resource types that it names, in the order of the text.
         typical: The typical asks for ``fgd``; empty if they are learned.
     """

@@ -19,7 +19,7 @@ MICROSECONDS = 1_000_000
 @final
 @quick_members
 class Kind(StrEnum):
-    """What was decided."""
+    """The kind of a decision."""
 
     ASSIGNED = "assigned"
     WAITING = "waiting"
@@ -100,7 +100,7 @@ class Decision(NamedTuple):
     """One decision, before it has its number and its time.
 
     Attributes:
-        kind: What was decided.
+        kind: The kind of decision.
         app: The application concerned.
         ask: The name of the ask concerned, without its application.
         node: The node concerned.
@@ -164,10 +164,10 @@ def decision_on_ask(
     devices: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Decision:
     """Create a decision about an ask, faster than ``Decision(…)`` does."""
-    about = (
+    fields = (
         kind, app, ask, node, queue, gang, reason, None, None, None, None, None, devices, None, None
     )  # fmt: skip
-    return _new(Decision, about)
+    return _new(Decision, fields)
 
 
 def decisions_on_bind(
@@ -181,8 +181,8 @@ def decisions_on_bind(
 
 def decision_on_app(app: str, queue: str, state: str) -> Decision:
     """Create a decision about the new state of an application, as fast."""
-    about = (Kind.APP_STATE, app, None, None, queue, None, None, state, *_NO_REASON[2:])
-    return _new(Decision, about)
+    fields = (Kind.APP_STATE, app, None, None, queue, None, None, state, *_NO_REASON[2:])
+    return _new(Decision, fields)
 
 
 @final
@@ -192,7 +192,7 @@ class Announced(NamedTuple):
     Attributes:
         seq: Its number, from 1, without gaps.
         at_us: The instant of its batch, in microseconds since the start.
-        decision: What was decided.
+        decision: The decision.
     """
 
     seq: int

@@ -60,7 +60,7 @@ def _models(given: Iterable[str] | None) -> tuple[str, ...] | None:
 @final
 @attrs.frozen
 class DeviceNeed:
-    """What an ask needs of one type of devices: a share of one device, or whole ones.
+    """The need of an ask for one type of devices: a share of one device, or whole ones.
 
     Attributes:
         milli: The share, from 1 to 999 milli of one device; 0 for whole ones.
@@ -110,7 +110,7 @@ class DeviceNeed:
 
 
 DeviceNeeds: TypeAlias = tuple[tuple[str, DeviceNeed], ...]
-"""What an ask needs of each type of devices, in the order of the types."""
+"""The need of an ask for each type of devices, in the order of the types."""
 
 TakenDevices: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 """The numbers of the devices that an allocation holds of each type, in the order of the types."""
@@ -149,7 +149,7 @@ def resource_type(device: str) -> str:
 
 # DEVICE-5
 def names_devices(resources: Iterable[str]) -> str | None:
-    """Return the first of some resource types that stands for devices, or None."""
+    """Return the first of some resource types that is one of devices, or None."""
     return next((name for name in resources if name.startswith(DEVICE_PREFIX)), None)
 
 
@@ -172,7 +172,7 @@ def with_stocks(capacity: Mapping[str, int], stocks: Mapping[str, DeviceStock]) 
 
 
 def without_devices(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return amounts without those that stand for devices: what was written as resources."""
+    """Return amounts without those of devices, as they were written as resources."""
     return {name: amount for name, amount in amounts.items() if not name.startswith(DEVICE_PREFIX)}
 
 

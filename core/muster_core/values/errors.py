@@ -75,7 +75,7 @@ class ConfigError(MusterError):
 class EventError(MusterError, ValueError):
     """An event cannot be created: a field has a value that it can never have.
 
-    The message names the field and the value, and says what would be valid.
+    The message names the field and the value, and the valid values.
     """
 
 

@@ -37,7 +37,7 @@ class Work:
         argv: The command as a program with its arguments; empty if it is a text for the shell, or
             if there is none.
         shell: The command as a text for the shell, or None.
-        env: Environment variables that are added to those of whoever runs it.
+        env: Environment variables that are added to those of the program that runs it.
         workdir: The working folder, or None.
 
     Raises:
@@ -107,7 +107,7 @@ class Exit:
     """How the process of an ask has ended, and what it has used; no decision depends on it.
 
     Attributes:
-        status: Its exit status, or None if a signal ended it, or nobody knows.
+        status: Its exit status, or None if a signal ended it, or it is unknown.
         signal: The number of the signal that ended it, or None.
         cpu_us: The time that it and its children ran on CPUs, in microseconds, or None.
         memory: The most memory that one of them had at a time, in bytes, or None.
@@ -182,19 +182,19 @@ def is_users_class(name: str) -> bool:
 
 
 # FEED-5
-def a_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+def check_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
     """Check that a value is a string that is not empty."""
     if type(value) is not str or not value:
         _check_text(attribute.name, value)
 
 
-def a_text(_: object, attribute: attrs.Attribute[str], value: object) -> None:
+def check_text(_: object, attribute: attrs.Attribute[str], value: object) -> None:
     """Check that a value is a string, which may be empty."""
     if not isinstance(value, str):
         _refuse(attribute.name, value, "a text")
 
 
-def an_owned_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+def check_owned_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
     """Check that a value can be the name of an application or an ask."""
     if type(value) is not str or not value:
         _check_text(attribute.name, value)
@@ -202,7 +202,7 @@ def an_owned_name(_: object, attribute: attrs.Attribute[str], value: str) -> Non
         _refuse(attribute.name, value, "without a '/'")
 
 
-def a_users_class(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+def check_users_class(_: object, attribute: attrs.Attribute[str], value: str) -> None:
     """Check that a value can be the name of a user's priority class."""
     _check_text(attribute.name, value)
     if not is_users_class(value):
@@ -217,7 +217,7 @@ def written_amounts(_: object, attribute: attrs.Attribute[Resources], value: Res
 
 
 # DEVICE-1
-def stocks(
+def check_stocks(
     _: object,
     attribute: attrs.Attribute[Mapping[str, DeviceStock]],
     value: Mapping[str, DeviceStock],
@@ -227,12 +227,12 @@ def stocks(
 
 
 # DEVICE-2
-def needs(
+def check_needs(
     _: object,
     attribute: attrs.Attribute[Mapping[str, DeviceNeed]],
     value: Mapping[str, DeviceNeed],
 ) -> None:
-    """Check that a value is what an ask needs of devices."""
+    """Check that a value is the device needs of an ask."""
     _check_devices(attribute.name, value, DeviceNeed)
 
 
@@ -257,7 +257,7 @@ def are_terms(values: object) -> bool:
 
 
 # AFFINITY-1
-def some_taints(
+def check_taints(
     _: object, attribute: attrs.Attribute[tuple[Taint, ...]], value: tuple[Taint, ...]
 ) -> None:
     """Check that a value is the taints of a node."""
@@ -265,7 +265,7 @@ def some_taints(
 
 
 # AFFINITY-3
-def some_tolerations(
+def check_tolerations(
     _: object, attribute: attrs.Attribute[tuple[Toleration, ...]], value: tuple[Toleration, ...]
 ) -> None:
     """Check that a value is the tolerations of an ask."""
@@ -273,7 +273,7 @@ def some_tolerations(
 
 
 # AFFINITY-5
-def an_affinity(_: object, attribute: attrs.Attribute[Affinity], value: Affinity) -> None:
+def check_affinity(_: object, attribute: attrs.Attribute[Affinity], value: Affinity) -> None:
     """Check that a value is the affinity of an ask."""
     _check_tuple(attribute.name, value, tuple)
     for at, term in enumerate(value):
@@ -281,7 +281,7 @@ def an_affinity(_: object, attribute: attrs.Attribute[Affinity], value: Affinity
 
 
 # QUANTITY-18
-def some_amounts(event: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
+def check_amounts(event: object, attribute: attrs.Attribute[Resources], value: Resources) -> None:
     """Check that a value is an amount of resources, with at least one type above zero."""
     written_amounts(event, attribute, value)
     # DEVICE-2
@@ -289,7 +289,7 @@ def some_amounts(event: object, attribute: attrs.Attribute[Resources], value: Re
         _refuse(attribute.name, value, "an amount with at least one type above zero")
 
 
-def a_number(lowest: int, highest: int | None = None) -> Check[int]:
+def number_check(lowest: int, highest: int | None = None) -> Check[int]:
     """Return a check that a value is an integer in a range, both bounds included."""
     right = f"a whole number of at least {lowest}"
     if highest is not None:
@@ -302,7 +302,7 @@ def a_number(lowest: int, highest: int | None = None) -> Check[int]:
     return check
 
 
-def a_gang(_: object, attribute: attrs.Attribute[str], value: str) -> None:
+def check_gang(_: object, attribute: attrs.Attribute[str], value: str) -> None:
     """Check that a value is the full name of a gang."""
     _check_text(attribute.name, value)
     try:
@@ -315,7 +315,7 @@ def a_gang(_: object, attribute: attrs.Attribute[str], value: str) -> None:
 
 
 # GANG-2, GANG-3, GANG-5
-def that_make_sense(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
+def check_gang_fields(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
     """Check that a gang can have these fields, as far as they are given."""
     if value is NO_FIELDS:
         return
@@ -351,9 +351,11 @@ def _check_topology(field: str, value: object) -> None:
 
 
 # TOPOLOGY-1
-def that_members_say(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
+def check_member_fields(
+    _: object, attribute: attrs.Attribute[GangFields], value: GangFields
+) -> None:
     """Check that annotations on members can say these fields."""
-    that_make_sense(_, attribute, value)
+    check_gang_fields(_, attribute, value)
     if value.topology is not None:
         _refuse(f"{attribute.name}.topology", value.topology, "said by members: add_gang says it")
     # GANG-53
@@ -361,14 +363,14 @@ def that_members_say(_: object, attribute: attrs.Attribute[GangFields], value: G
         _refuse(f"{attribute.name}.user", value.user, "said by members: add_gang says it")
 
 
-def that_define(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
+def check_definition(_: object, attribute: attrs.Attribute[GangFields], value: GangFields) -> None:
     """Check that these fields are valid and enough to define a gang."""
-    that_make_sense(_, attribute, value)
+    check_gang_fields(_, attribute, value)
     if value.min_member is None:
         _refuse(f"{attribute.name}.min_member", None, "a whole number of at least 1")
 
 
-def of_type(kind: type[T]) -> Check[T]:
+def type_check(kind: type[T]) -> Check[T]:
     """Return a check that a value is of a type."""
 
     def check(_: object, attribute: attrs.Attribute[T], value: object) -> None:
@@ -420,9 +422,9 @@ def _refuse(field: str, value: object, right: str) -> NoReturn:
     raise EventError(msg)
 
 
-A_PRIORITY: Final = a_number(*PRIORITIES)
-A_QUEUE_PRIORITY: Final = a_number(*QUEUE_PRIORITIES)
-A_QUEUE_WEIGHT: Final = a_number(*QUEUE_WEIGHTS)
-A_USERS_PRIORITY: Final = a_number(*USERS_PRIORITIES)
-AT_LEAST_ONE: Final = a_number(LEAST)
-NOT_NEGATIVE: Final = a_number(0)
+A_PRIORITY: Final = number_check(*PRIORITIES)
+A_QUEUE_PRIORITY: Final = number_check(*QUEUE_PRIORITIES)
+A_QUEUE_WEIGHT: Final = number_check(*QUEUE_WEIGHTS)
+A_USERS_PRIORITY: Final = number_check(*USERS_PRIORITIES)
+AT_LEAST_ONE: Final = number_check(LEAST)
+NOT_NEGATIVE: Final = number_check(0)

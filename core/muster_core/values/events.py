@@ -37,23 +37,23 @@ from muster_core.values.event_fields import (
     PRIORITIES,
     Exit,
     Work,
-    a_gang,
-    a_name,
-    a_text,
-    a_users_class,
-    an_affinity,
-    an_owned_name,
     are_all,
     are_terms,
-    needs,
+    check_affinity,
+    check_amounts,
+    check_definition,
+    check_gang,
+    check_member_fields,
+    check_name,
+    check_needs,
+    check_owned_name,
+    check_stocks,
+    check_taints,
+    check_text,
+    check_tolerations,
+    check_users_class,
     no_words,
-    of_type,
-    some_amounts,
-    some_taints,
-    some_tolerations,
-    stocks,
-    that_define,
-    that_members_say,
+    type_check,
     written_amounts,
 )
 from muster_core.values.names import DEFAULT_NAMESPACE
@@ -100,15 +100,15 @@ class AddNode:
         taints: Its taints, which keep asks away that do not tolerate them.
     """
 
-    node: str = attrs.field(validator=a_name)
+    node: str = attrs.field(validator=check_name)
     capacity: Resources = attrs.field(validator=written_amounts)
     attributes: Mapping[str, str] = attrs.field(factory=no_words)
     schedulable: bool = True
     # FEED-84
     lease_us: int | None = attrs.field(default=None, validator=_optional(AT_LEAST_ONE))
-    devices: Mapping[str, DeviceStock] = attrs.field(default=NO_STOCKS, validator=stocks)
+    devices: Mapping[str, DeviceStock] = attrs.field(default=NO_STOCKS, validator=check_stocks)
     # AFFINITY-1
-    taints: tuple[Taint, ...] = attrs.field(default=(), validator=some_taints)
+    taints: tuple[Taint, ...] = attrs.field(default=(), validator=check_taints)
 
     # DEVICE-4
     @property
@@ -128,16 +128,16 @@ class UpdateNode:
         reserved: What others use on the node that are no asks.
     """
 
-    node: str = attrs.field(validator=a_name)
+    node: str = attrs.field(validator=check_name)
     capacity: Resources | None = attrs.field(default=None, validator=_optional(written_amounts))
     attributes: Mapping[str, str] | None = None
     schedulable: bool | None = None
     devices: Mapping[str, DeviceStock] | None = attrs.field(
-        default=None, validator=_optional(stocks)
+        default=None, validator=_optional(check_stocks)
     )
     # RESERVED-1
     reserved: Resources | None = attrs.field(default=None, validator=_optional(written_amounts))
-    taints: tuple[Taint, ...] | None = attrs.field(default=None, validator=_optional(some_taints))
+    taints: tuple[Taint, ...] | None = attrs.field(default=None, validator=_optional(check_taints))
 
 
 @final
@@ -145,7 +145,7 @@ class UpdateNode:
 class RemoveNode:
     """Remove a node; everything that runs on it is lost."""
 
-    node: str = attrs.field(validator=a_name)
+    node: str = attrs.field(validator=check_name)
 
 
 @final
@@ -157,8 +157,8 @@ class AddApp:
         queue: The path, or None where placement rules choose the queue.
     """
 
-    app: str = attrs.field(validator=an_owned_name)
-    queue: str | None = attrs.field(default=None, validator=_optional(a_name))
+    app: str = attrs.field(validator=check_owned_name)
+    queue: str | None = attrs.field(default=None, validator=_optional(check_name))
     user: str | None = None
     groups: tuple[str, ...] = ()
     tags: Mapping[str, str] = attrs.field(factory=no_words)
@@ -169,7 +169,7 @@ class AddApp:
 class RemoveApp:
     """Remove an application with all its asks."""
 
-    app: str = attrs.field(validator=an_owned_name)
+    app: str = attrs.field(validator=check_owned_name)
 
 
 @final
@@ -188,7 +188,7 @@ class AddAsk:
         says: The fields of that gang in the annotations on the members.
         timed_out: Whether the annotations on the members say that the gang has timed out.
         retries: How often each ask is tried again after its work has failed.
-        work: What is to run for each ask, or None if the event does not say it.
+        work: The work of each ask, or None if the event has none.
         devices: The devices that each ask needs, by type; the resources do not contain them.
         estimate_us: How long it is expected to take after its bind, or None. This only plans: it
             ends nothing.
@@ -278,7 +278,7 @@ class AddAsk:
 # ONCE-6
 def _comes_once(event: object, attribute: attrs.Attribute[bool], value: bool) -> None:
     """Check that an ask that does not come back has no retries."""
-    of_type(bool)(event, attribute, value)
+    type_check(bool)(event, attribute, value)
     retries = getattr(event, "retries", 0)
     if value and retries:
         msg = f"once: true: an ask with `retries` {retries} comes back; leave one of them out"
@@ -286,17 +286,17 @@ def _comes_once(event: object, attribute: attrs.Attribute[bool], value: bool) ->
 
 
 _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
-    "app": an_owned_name,
-    "ask": an_owned_name,
-    "resources": some_amounts,
+    "app": check_owned_name,
+    "ask": check_owned_name,
+    "resources": check_amounts,
     "priority": _optional(A_PRIORITY),
     "count": _optional(AT_LEAST_ONE),
     "run_for_us": _optional(AT_LEAST_ONE),
-    "gang": _optional(a_gang),
-    "says": that_members_say,
+    "gang": _optional(check_gang),
+    "says": check_member_fields,
     "retries": NOT_NEGATIVE,
-    "work": _optional(of_type(Work)),
-    "devices": needs,
+    "work": _optional(type_check(Work)),
+    "devices": check_needs,
     # BACKFILL-9
     "estimate_us": _optional(AT_LEAST_ONE),
     # TIME-2
@@ -305,9 +305,9 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
     "start_by_us": _optional(NOT_NEGATIVE),
     "once": _comes_once,
     # AFFINITY-3
-    "tolerations": some_tolerations,
+    "tolerations": check_tolerations,
     # AFFINITY-5
-    "affinity": _optional(an_affinity),
+    "affinity": _optional(check_affinity),
 }
 
 
@@ -316,14 +316,14 @@ _ASK_CHECKS: Final[Mapping[str, Callable[[object, Any, Any], None]]] = {
 class RemoveAsk:
     """Remove an ask that is not bound."""
 
-    app: str = attrs.field(validator=an_owned_name)
-    ask: str = attrs.field(validator=an_owned_name)
+    app: str = attrs.field(validator=check_owned_name)
+    ask: str = attrs.field(validator=check_owned_name)
 
 
 @final
 @quick_members
 class Outcome(StrEnum):
-    """How the work of a bound ask ended, or that nobody wants it any more."""
+    """The outcome of the work of a bound ask: it has completed, failed, or is not wanted any more."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -338,14 +338,14 @@ class Release:
     Attributes:
         outcome: Whether it completed, failed or is cancelled. An ask that failed is pending again
             if it has a retry left; one that is cancelled is gone.
-        message: What the log says about the end, or None.
-        exited: How its process has ended, or None if nobody says it.
+        message: The message about the end in the log, or None.
+        exited: How its process has ended, or None if that is not known.
     """
 
-    app: str = attrs.field(validator=an_owned_name)
-    ask: str = attrs.field(validator=an_owned_name)
-    outcome: Outcome = attrs.field(default=Outcome.COMPLETED, validator=of_type(Outcome))
-    message: str | None = attrs.field(default=None, validator=_optional(a_text))
+    app: str = attrs.field(validator=check_owned_name)
+    ask: str = attrs.field(validator=check_owned_name)
+    outcome: Outcome = attrs.field(default=Outcome.COMPLETED, validator=type_check(Outcome))
+    message: str | None = attrs.field(default=None, validator=_optional(check_text))
     exited: Exit | None = attrs.field(
         default=None, validator=_optional(attrs.validators.instance_of(Exit))
     )
@@ -360,12 +360,12 @@ class BindFailed:
     :class:`FailBind` makes a future bind fail.
 
     Attributes:
-        message: Why it could not be started, which the log says, or None.
+        message: The reason why it could not be started, for the log, or None.
     """
 
-    app: str = attrs.field(validator=an_owned_name)
-    ask: str = attrs.field(validator=an_owned_name)
-    message: str | None = attrs.field(default=None, validator=_optional(a_text))
+    app: str = attrs.field(validator=check_owned_name)
+    ask: str = attrs.field(validator=check_owned_name)
+    message: str | None = attrs.field(default=None, validator=_optional(check_text))
 
 
 @final
@@ -373,14 +373,14 @@ class BindFailed:
 class AddPriorityClass:
     """Add a user's priority class; ``preempts`` is the policy ``PreemptLowerPriority``."""
 
-    name: str = attrs.field(validator=a_users_class)
+    name: str = attrs.field(validator=check_users_class)
     value: int = attrs.field(validator=A_USERS_PRIORITY)
     preempts: bool = False
 
 
 # USAGE-14
 def _over_time(amounts: Resources) -> UnitSeconds:
-    """Return amounts that may be larger; what is no amount is left to the check after this."""
+    """Return amounts that may be larger; the next check refuses invalid ones."""
     return UnitSeconds(amounts) if type(amounts) is Resources else cast("UnitSeconds", amounts)
 
 
@@ -395,9 +395,9 @@ class SetUsage:
         user: The user of the leaf, ``""`` for the nameless one; None for the queue itself.
     """
 
-    queue: str = attrs.field(validator=a_name)
-    usage: UnitSeconds = attrs.field(converter=_over_time, validator=of_type(UnitSeconds))
-    user: str | None = attrs.field(default=None, validator=_optional(a_text))
+    queue: str = attrs.field(validator=check_name)
+    usage: UnitSeconds = attrs.field(converter=_over_time, validator=type_check(UnitSeconds))
+    user: str | None = attrs.field(default=None, validator=_optional(check_text))
 
 
 @final
@@ -405,8 +405,8 @@ class SetUsage:
 class FailBind:
     """Make the next ``times`` binds of an ask fail."""
 
-    app: str = attrs.field(validator=an_owned_name)
-    ask: str = attrs.field(validator=an_owned_name)
+    app: str = attrs.field(validator=check_owned_name)
+    ask: str = attrs.field(validator=check_owned_name)
     times: int = attrs.field(default=1, validator=AT_LEAST_ONE)
 
 
@@ -415,8 +415,8 @@ class FailBind:
 class AddGang:
     """Define a gang; if annotations define it already, this adds the object."""
 
-    gang: str = attrs.field(validator=a_gang)
-    says: GangFields = attrs.field(validator=that_define)
+    gang: str = attrs.field(validator=check_gang)
+    says: GangFields = attrs.field(validator=check_definition)
 
 
 @final
@@ -424,7 +424,7 @@ class AddGang:
 class RemoveGang:
     """Remove the definition of a gang; its members stay."""
 
-    gang: str = attrs.field(validator=a_gang)
+    gang: str = attrs.field(validator=check_gang)
 
 
 # Kubernetes objects: the parts of a manifest that matter. Applying a known object updates it.
@@ -440,11 +440,11 @@ class NodeObject:
         schedulable: Whether it is not cordoned.
     """
 
-    node: str = attrs.field(validator=a_name)
+    node: str = attrs.field(validator=check_name)
     capacity: Resources | None = attrs.field(default=None, validator=_optional(written_amounts))
     attributes: Mapping[str, str] = attrs.field(factory=no_words)
     schedulable: bool = True
-    taints: tuple[Taint, ...] = attrs.field(default=(), validator=some_taints)
+    taints: tuple[Taint, ...] = attrs.field(default=(), validator=check_taints)
 
 
 @final
@@ -463,13 +463,13 @@ class PodObject:
         user: The user of the application, if it is created; None for the nameless user.
     """
 
-    app: str = attrs.field(validator=an_owned_name)
-    name: str = attrs.field(validator=an_owned_name)
-    queue: str | None = attrs.field(default=None, validator=_optional(a_name))
+    app: str = attrs.field(validator=check_owned_name)
+    name: str = attrs.field(validator=check_owned_name)
+    queue: str | None = attrs.field(default=None, validator=_optional(check_name))
     ask: AddAsk | None = None
-    node: str | None = attrs.field(default=None, validator=_optional(a_name))
+    node: str | None = attrs.field(default=None, validator=_optional(check_name))
     finished: bool = False
-    namespace: str = attrs.field(default=DEFAULT_NAMESPACE, validator=a_name)
+    namespace: str = attrs.field(default=DEFAULT_NAMESPACE, validator=check_name)
     user: str | None = None
     groups: tuple[str, ...] = ()
 
@@ -490,13 +490,13 @@ class QueueObject:
         parent: The name or path of its parent if it is created, or None for the root.
     """
 
-    name: str = attrs.field(validator=a_name)
-    parent: str | None = attrs.field(default=None, validator=_optional(a_name))
+    name: str = attrs.field(validator=check_name)
+    parent: str | None = attrs.field(default=None, validator=_optional(check_name))
     priority: int | None = attrs.field(default=None, validator=_optional(A_QUEUE_PRIORITY))
     reclaimable: bool | None = None
     max: Limits | None = None
     guaranteed: Resources | None = attrs.field(
-        default=None, validator=_optional(of_type(Resources))
+        default=None, validator=_optional(type_check(Resources))
     )
     weight: int | None = attrs.field(default=None, validator=_optional(A_QUEUE_WEIGHT))
 
@@ -528,7 +528,7 @@ class ObjectName:
     """
 
     kind: ObjectKind
-    name: str = attrs.field(validator=a_name)
+    name: str = attrs.field(validator=check_name)
     app: str | None = None
 
 

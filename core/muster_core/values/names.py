@@ -1,4 +1,4 @@
-"""Names: those of gangs, and what somebody may have meant by a name that is unknown.
+"""Names: those of gangs, and the likely meaning of an unknown name.
 
 The name of a gang is ``namespace/name``, as Kubernetes names objects (RFC 1123).
 """
@@ -89,7 +89,7 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 3, before: str 
         name: The name that is unknown.
         known: The names that are known, in a fixed order.
         most: How many names to offer at most.
-        before: What is written before each name that is offered, and is not compared.
+        before: The text before each name that is offered, which is not compared.
     """
     found = [before + one for one in nearest_names(name, known, most=most)]
     if not found:
@@ -102,7 +102,7 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 3, before: str 
 # FEED-80
 @final
 class Guesses:
-    """Guesses what was meant, for the first refusals of one kind only.
+    """Guesses the name that was meant, for the first refusals of one kind only.
 
     A guess takes up to 50 ms, and a feed may have a million refusals. The first ones show what is
     wrong. Which ones have a guess depends on nothing but the events before them.

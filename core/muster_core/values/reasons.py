@@ -61,7 +61,7 @@ class Code(StrEnum):
 
     @property
     def summary(self) -> str:
-        """What the reason is, in a few words."""
+        """The reason in a few words."""
         return _ABOUT[self][0]
 
 
@@ -126,7 +126,7 @@ class PendingReason:
 @final
 @attrs.frozen
 class Shortfall:
-    """What there is too little of for an ask or its gang, even if nothing else ran.
+    """A shortfall: an amount that an ask or its gang lacks, even if nothing else ran.
 
     Attributes:
         message: A sentence with what is needed and what there is.
@@ -149,7 +149,7 @@ class ComparedKey:
     """One key by which two competitors are compared.
 
     Attributes:
-        name: What is compared, such as ``queue.priority``, ``share`` or ``creation``.
+        name: The compared key, such as ``queue.priority``, ``share`` or ``creation``.
         own: The value on the path to the explained ask.
         other: The value on the path to the ask that is tried first.
         decides: Whether it is the first key in which the two differ.
@@ -189,7 +189,7 @@ Start: TypeAlias = int | Literal["unknown"] | None
 @final
 @attrs.frozen
 class Forecast:
-    """What a copy of the state says about the start of a pending ask.
+    """The start of a pending ask, as a copy of the state that runs on shows it.
 
     Attributes:
         fits_at: The start that a reservation of its party alone would have now.
@@ -211,7 +211,7 @@ class Forecast:
 @final
 @attrs.frozen
 class Reserved:
-    """What is reserved for the party of a pending ask.
+    """The reservation for the party of a pending ask.
 
     Attributes:
         scope: The path of the queue whose ``scheduling.order`` it belongs to.
@@ -255,8 +255,8 @@ class Outlook:
 
     Attributes:
         position: Its place, from 1, if all pending asks were taken in order and none was placed.
-        forecast: What a copy of the state says; None if there was none.
-        reserved: What is reserved for its party; None for nothing.
+        forecast: The forecast from a copy of the state; None if there was none.
+        reserved: The reservation for its party, or None.
     """
 
     position: int
@@ -265,7 +265,7 @@ class Outlook:
 
 
 PAST_SHARE_KEY: Final = "pastShare"
-"""The name of the key that compares what was used in the past."""
+"""The name of the key that compares past usage."""
 
 
 @final
@@ -281,7 +281,7 @@ class Explanation:
         levels: How the paths to the two asks are compared at each level, from the root; empty if
             the ask is the first one itself or does not compete.
         outlook: When it will start; None if it is not pending, or that was not asked.
-        shortfalls: What there is too little of, even if nothing else ran; empty if there is enough,
+        shortfalls: The amounts that it lacks, even if nothing else ran; empty if there is enough,
             or that was not asked.
     """
 
@@ -304,7 +304,7 @@ class Explanation:
     # REASON-11
     @property
     def past_share(self) -> PendingReason | None:
-        """Why another ask is tried before it, if that is for what was used in the past."""
+        """Why another ask is tried before it, if that is for past usage."""
         codes = (reason for reason in self.reasons if reason.code is Code.NOT_YOUR_TURN)
         return next((one for one in codes if one.facts.get("key") == PAST_SHARE_KEY), None)
 

@@ -135,7 +135,7 @@ class Resources(Mapping[str, int]):
 # USAGE-14
 @final
 class UnitSeconds(Resources):
-    """What was used over time: base units times seconds, of each type at most 2^127-1."""
+    """The usage over time: base units times seconds, of each type at most 2^127-1."""
 
     __slots__ = ()
 
@@ -151,7 +151,7 @@ VCORE: Final = "vcore"
 """The type that is written in cores and counted in millicores."""
 
 DEVICE_PREFIX: Final = "device/"
-"""How the names of resource types begin that stand for devices, which are counted in thousandths."""
+"""The prefix of the names of resource types of devices, which are counted in thousandths."""
 
 MEMORY: Final = "memory"
 """The type that is counted in bytes."""
@@ -423,7 +423,7 @@ def _parse_amount(text: str, parts: str | None, most: int) -> int:
 
 
 def _why_no_quantity(text: str, *, has_parts: bool) -> str:
-    """Return a message that says what is wrong with a text, and what would be valid."""
+    """Return the message for an invalid text, with the valid forms."""
     if _NEGATIVE.match(text):
         return f"{shown(text)} is negative"
     suffixes = ", ".join((*(("m",) if has_parts else ()), *_SUFFIXES))

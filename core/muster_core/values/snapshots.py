@@ -39,7 +39,7 @@ class AskSnapshot:
         retries: How often it is still tried again after its work has failed.
         failed_binds: How many of its binds have failed in a row.
         last_failed_us: When the last of these failed, in microseconds since the start, or None.
-        work: What is to run for it, or None.
+        work: Its work, or None.
         devices: The numbers of the devices that it holds, by type.
         aged: Its present priority, with its age; None if it is bound or its queue lets nothing age.
     """
@@ -124,7 +124,7 @@ class GangSnapshot:
 @final
 @attrs.frozen
 class LimitSnapshot:
-    """What a user or a group has of a limit.
+    """The usage of a limit by a user or a group.
 
     Attributes:
         queue: The path of the queue that has the limit.
@@ -164,7 +164,7 @@ class NodeSnapshot:
     Attributes:
         used: The resources of the asks on it.
         attributes: Its attributes, which selectors of asks name.
-        reserved: What others use on it that are no asks.
+        reserved: The usage of others than asks.
         taints: Its taints.
     """
 
@@ -182,7 +182,7 @@ class NodeSnapshot:
 @final
 @attrs.frozen
 class ReservationSnapshot:
-    """What is reserved for an ask.
+    """The reservation for an ask.
 
     Attributes:
         start_us: When the reservation starts, in microseconds since the start, or None if that is
@@ -199,7 +199,7 @@ class ReservationSnapshot:
 @final
 @attrs.frozen
 class UsageSnapshot:
-    """What a queue, or a user of a leaf, has used lately.
+    """The recent usage of a queue, or of a user of a leaf.
 
     Attributes:
         queue: The path of the queue, or of the leaf of the user.
@@ -252,8 +252,8 @@ class Snapshot:
         gangs: Every gang that is defined or has members, by full name.
         limits: Every limit of a user or a group for which an application counts, by queue; the
             users come before the groups.
-        reservations: What the last round has left reserved, by ``app/ask``: by the path of the
-            scope, then in the order of the reservations and of placing.
+        reservations: The reservations that the last round has left, by ``app/ask``: by the path of
+            the scope, then in the order of the reservations and of placing.
         usage: What every queue below a parent with a ``usage.half.life`` has used lately, and every
             user of a leaf with ``usage.users``: by path, the users after their leaf.
     """

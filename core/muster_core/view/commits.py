@@ -1,6 +1,6 @@
 """The decisions of a batch, as commits for the owners.
 
-Owners are told once, at the end of a batch, what differs from its beginning: nothing is said of an
+Owners get the difference to the beginning of a batch once, at its end: a commit does not mention an
 ask that lost its node and got it back.
 """
 
@@ -73,7 +73,7 @@ class Commits:
         self._state = state
         self._fresh: dict[int, _NewlyBound] = {}
         self._failed: dict[int, list[str]] = {}
-        #: The asks whose failed binds in a row are others than before, by application.
+        #: The asks whose failed binds in a row have changed, by application.
         self._in_a_row: dict[int, dict[str, None]] = {}
         #: The asks that were bound when the batch began and were evicted, by application.
         self._evicted: dict[int, dict[str, Allocation]] = {}
@@ -190,7 +190,7 @@ class Commits:
 
     @property
     def has_any(self) -> bool:
-        """Whether anything is recorded, or gangs may have to hear of their waits and cycles."""
+        """Whether anything is recorded, or gangs may have to get their waits and cycles."""
         recorded = any(self._by_app) or any(self._others) or bool(self._state.delays.unaged)
         return recorded or not self._state.gang_index.is_unused
 
@@ -255,10 +255,10 @@ class Commits:
 
     # AGING-7
     def _take_unaged(self, leaves: dict[int, int]) -> set[int]:
-        """Return the queues that heard of priorities that had grown, where aging has ended.
+        """Return the queues with priorities that had grown, where aging has ended.
 
         Args:
-            leaves: Gets the applications that queues have to hear of.
+            leaves: Gets the applications that queues have to know of.
         """
         queues, ended = self._state.queues, self._state.delays.unaged
         for leaf in ended:
@@ -335,7 +335,7 @@ class Commits:
 
 
 def _defined_as(gang: ViewGang) -> tuple[GangDefinition, int]:
-    """Return what defines a gang that exists without members, and since when."""
+    """Return the definition of a gang that exists without members, and since when it does."""
     assert gang.definition is not None, "a gang that neither is defined nor has members"
     assert gang.creation is not None, "a gang that is defined was never created"
     return gang.definition, gang.creation

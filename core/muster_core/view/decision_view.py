@@ -95,7 +95,7 @@ class DecisionView:
         return leaf.aging.priority(app, found)
 
     def limits(self) -> Iterator[LimitSnapshot]:
-        """Return what users and groups have of their limits, in no order."""
+        """Return the usage of limits by users and groups, in no order."""
         return (limit.snapshot() for limit in self._state.user_limits.limits.values())
 
     @property
@@ -179,7 +179,7 @@ class DecisionView:
 
     # USAGE-16
     def usage(self) -> tuple[UsageSnapshot, ...]:
-        """Return what queues and users of leaves have used lately. Between two batches."""
+        """Return the recent usage of queues and users of leaves. Between two batches."""
         return self.usages.snapshots(self.queues.values(), self._state.total)
 
     def usage_in(self, queue: ViewQueue) -> list[UsageSnapshot]:
@@ -187,7 +187,7 @@ class DecisionView:
         return self.usages.snapshots_in(queue, self._state.total)
 
     def allocated_in(self, key: int) -> Mapping[str, int]:
-        """Return what is allocated in a queue; nothing for a queue that has not reported."""
+        """Return the allocated amounts of a queue; none for a queue that has not reported."""
         queue = self.queues.get(key)
         return {} if queue is None else queue.usage()
 
@@ -293,7 +293,7 @@ class DecisionView:
 
     # SHARE-17
     def deserved_by(self, key: int) -> Mapping[str, int] | None:
-        """Return what a queue deserves by weight, without zeros; None if it does not do so."""
+        """Return the amounts that a queue deserves by weight, without zeros; None if it does not share so."""
         queue = self.queues[key]
         return +Counter(queue.deserved) if queue.by_weight else None
 
@@ -322,7 +322,7 @@ class DecisionView:
 
     # EXPECT-15
     def reservations(self) -> Mapping[str, ReservationSnapshot]:
-        """Return what the last round has left reserved, by ``app/ask``. Between two batches."""
+        """Return the reservations that the last round has left, by ``app/ask``. Between two batches."""
         return reservation_snapshots(self.rounds.reservations.in_force.reservations)
 
     # BACKFILL-30
@@ -333,7 +333,7 @@ class DecisionView:
 
     # CHECKPOINT-4
     def facts(self) -> Steps[ViewFacts]:
-        """Return what the view owns and cannot compute. Between two batches."""
+        """Return the facts that the view owns and cannot compute. Between two batches."""
         state = self._state
         nodes: list[NodeFacts] = []
         for piece in in_pieces(state.nodes.nodes.values()):
@@ -395,7 +395,7 @@ class DecisionView:
             state.age_anew(leaf, facts.timers.passed_us)
         state.eviction_history.load(facts.history)
         self.rounds.steps = facts.steps
-        # Before what was learned of nodes, which is forgotten where more or fewer asks are let in.
+        # Before the learned facts about nodes, which are dropped where more or fewer asks may enter.
         for key, name in facts.keepers:
             app = state.apps[key]
             state.kept_nodes.keep(app, app.pending[name])

@@ -19,7 +19,7 @@ from muster_core.values.resources import Resources
 @final
 @record
 class NodeFacts:
-    """A node; what is used of it follows from the allocations.
+    """A node; its usage follows from the allocations.
 
     Attributes:
         devices: Its devices by type: how many, and their model. The capacity contains them.
@@ -59,7 +59,7 @@ class UsageFacts:
         queue: The key of the queue.
         user: The name of the user, or None.
         used: The usage at the last end of a tick, by type.
-        recent: What was allocated since then, up to the last batch, likewise.
+        recent: The allocated amounts since then, up to the last batch, likewise.
     """
 
     queue: int
@@ -193,8 +193,8 @@ class LastRoundFacts:
         hopeless: The groups of gangs that were sure not to fit: the names of the gangs of each.
         failed_on: The node of the last failed bind of each ask that has held none since: the key
             of the application, the name of the ask, the name of the node.
-        failed_with: Why these binds have failed, of those of which that was said: the key of the
-            application, the name of the ask, what was said.
+        failed_with: The messages of these failed binds, if they have one: the key of the
+            application, the name of the ask, the message.
         reservations: The reservations in force, by scope, and in the order of each scope.
     """
 
@@ -214,7 +214,7 @@ class LearnedFacts:
     Attributes:
         came: How many came with the same needs: the devices, the resources, which contain them,
             and the number.
-        taken: What was typical when it was last taken.
+        taken: The typical asks as they were last taken.
     """
 
     came: tuple[tuple[DeviceNeeds, Resources, int], ...] = ()

@@ -168,7 +168,7 @@ class GangIndex:
         self.timed_out: dict[str, ViewGang] = {}
         #: All and only the gangs whose cycle is invalid.
         self.invalid: dict[str, ViewGang] = {}
-        #: The gangs whose owners have been told that their cycle is invalid.
+        #: The gangs to whose owners an invalid cycle was reported.
         self._reported_invalid: set[str] = set()
         #: The gangs of Strict groups whose members may be tried.
         self.strict: dict[str, ViewGang] = {}
@@ -205,7 +205,7 @@ class GangIndex:
         self._reported_invalid.discard(gang.name)
 
     def _keep_definition(self, name: str, _member: MemberKey) -> Defined:
-        """Return what defines a gang; no registry knows its members."""
+        """Return the definition of a gang; no registry knows its members."""
         return self.gangs[name].definition, self.gangs[name].creation
 
     # GANG-16, GANG-60, ONCE-4
@@ -216,7 +216,7 @@ class GangIndex:
         gang.trigger(GangTrigger.EMPTIED)
         gang.since_us, gang.cycle_valid = None, True
         self.invalid.pop(gang.name, None)
-        self.hear_timeouts(gang, 0, None)
+        self.note_timeouts(gang, 0, None)
         if (gang.definition, gang.creation) != (definition, creation):
             self.redefine(gang, definition, creation)
         if definition is None:
@@ -275,7 +275,7 @@ class GangIndex:
         return groups
 
     def refresh(self) -> dict[int, ViewApp]:
-        """Offer the members of changed groups as these groups now say.
+        """Offer the members of changed groups as these groups now allow.
 
         Returns:
             The applications whose offered asks have changed, by key.
@@ -290,7 +290,7 @@ class GangIndex:
         return apps
 
     def offer(self, group: ViewGroup, apps: dict[int, ViewApp]) -> None:
-        """Offer the members of a group as it now says; add their applications to ``apps``."""
+        """Offer the members of a group as it now allows; add their applications to ``apps``."""
         strict = group.strict
         for gang in group.gangs:
             offer = group.offer_of(gang)
@@ -335,12 +335,12 @@ class GangIndex:
             self.invalid[gang.name] = gang
 
     # GANG-59
-    def hear_timeouts(self, gang: ViewGang, timeouts: int, timeout: GangTimeout | None) -> None:
+    def note_timeouts(self, gang: ViewGang, timeouts: int, timeout: GangTimeout | None) -> None:
         """Record which timeouts have marked a gang."""
         gang.timeouts, gang.timeout = timeouts, timeout
         _keep(self.timed_out, gang, there=timeout is not None)
 
-    def hear_cycle(self, gang: ViewGang, *, valid: bool) -> None:
+    def note_cycle(self, gang: ViewGang, *, valid: bool) -> None:
         """Record whether the owner of a gang reports its cycle as valid."""
         if valid == (gang.name not in self._reported_invalid):
             return
@@ -394,7 +394,7 @@ class GangIndex:
     # GANG-41
     @property
     def is_unused(self) -> bool:
-        """Whether there is no gang, and no owner of one has to hear of a wait or a cycle."""
+        """Whether there is no gang, and no owner of one has to get a wait or a cycle."""
         return not (self.gangs or self._timed or self._reported_invalid)
 
     def set_waits(self, now_us: int) -> set[str]:

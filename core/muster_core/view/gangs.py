@@ -36,7 +36,7 @@ from muster_core.view.tree.queue import ViewQueue
 @final
 @attrs.frozen(eq=False)
 class Hold:
-    """A waiting member, or a bound ask where that is said.
+    """The hold of a waiting member on a node, or of a bound ask where a function names that.
 
     Attributes:
         number: Its position in the order in which asks were bound or began to wait.
@@ -161,7 +161,7 @@ class ViewGang:
         return self.definition is not None and not self.missing and self.admits()
 
     def trigger(self, trigger: GangTrigger) -> None:
-        """Change its state as a trigger says."""
+        """Change its state by a trigger."""
         self.state = next_gang_state(self.state, trigger, defined=self.definition is not None)
 
     # GANG-50
@@ -329,7 +329,7 @@ class Member(NamedTuple):
         return (self.app.identity.key, self.ask.name)
 
     def is_pending(self) -> bool:
-        """Return whether the ask is pending, so that it may hold what is reserved for it."""
+        """Return whether the ask is pending, so that it may hold its reservation."""
         found = self.app.pending.get(self.ask.name)
         return found is not None and found.is_same(self.ask)
 

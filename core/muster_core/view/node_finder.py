@@ -38,7 +38,7 @@ from muster_core.view.tree.leaf import LeafView
 
 
 class ClusterModel(Protocol):
-    """Who holds which nodes and devices.
+    """The asks on nodes, and their devices.
 
     The model of the present has the index of nodes, which is quick. That of another instant
     knows what differs on each node. So each has its own way to find the first node with room; what
@@ -60,7 +60,7 @@ class ClusterModel(Protocol):
         ...
 
     def finder(self, place: Callable[[Node], int | None]) -> Callable[[Member], Node | None]:
-        """Return what finds the node that a pending ask takes here, if there is one.
+        """Return a finder for the node that a pending ask takes here, if there is one.
 
         That is the first in the order of nodes, among those with the least place of all that it
         matches and fits.
@@ -120,7 +120,7 @@ class NodeChoice:
 
     Args:
         state: The view; it is up to date.
-        picture: Who holds what.
+        picture: The asks on nodes.
     """
 
     def __init__(self, state: ViewState, picture: ClusterModel) -> None:
@@ -237,7 +237,7 @@ class CurrentCluster:
         return self._state.gang_index.domains.in_order(attribute)
 
     def finder(self, place: Callable[[Node], int | None]) -> Callable[[Member], Node | None]:
-        """Return what finds the node that a pending ask takes; see :class:`ClusterModel`."""
+        """Return a finder for the node that a pending ask takes; see :class:`ClusterModel`."""
 
         def find(member: Member) -> Node | None:
             app, ask = member
@@ -255,7 +255,7 @@ class CurrentCluster:
 
     # ORDER-21, SERVICE-10
     def fitting(self, leaf: LeafView, ask: Ask, bit: int) -> Iterator[Node]:
-        """Iterate over the nodes on which an ask fits, whatever its gang says, in order."""
+        """Iterate over the nodes on which an ask fits, regardless of its gang, in order."""
         service = self._state.kept_nodes.is_service(leaf, ask)
         fitting = self._state.nodes.fitting_on(bit, beside_victims=self._beside_victims)
         return (node for node in fitting if service or not node.kept)
@@ -368,7 +368,7 @@ class NodeFinder:
     def _choose(
         self, choice: NodeChoice, gang: ViewGang, member: Member, standing: TopologyState
     ) -> str | None:
-        """Return what :meth:`NodeChoice.choose` returns, which equal members need not try."""
+        """Return the result of :meth:`NodeChoice.choose`, or that for an equal member before."""
         count = equal_members_lacking(gang, member.ask)
         if not count:
             return choice.choose(member, standing)
@@ -382,7 +382,7 @@ class NodeFinder:
 
     # LIMIT-9, CONFIG-25
     def _have_headroom(self, member: Member, count: int) -> bool:
-        """Return whether queues and limits leave enough for so many equal members."""
+        """Return whether queues and limits leave enough for a number of equal members."""
         difference = PlacementDiff(self._state)
         difference.count(*member, count - 1)
         return difference.has_headroom(*member)

@@ -71,7 +71,7 @@ def is_sure_not_to_fit(state: ViewState, group: ViewGroup) -> bool:
 
 
 def needs_of(state: ViewState, gang: ViewGang) -> Iterator[Need]:
-    """Return what a gang is sure to need before it is complete."""
+    """Return the amounts that a gang is sure to need before it is complete."""
     missing = gang.missing
     leaves = {slot.app.identity.leaf for slot in gang.slots.values()}
     # BACKOFF-7
@@ -104,7 +104,7 @@ def counts_by_shape(needs: Iterable[Need]) -> dict[int, int]:
 
 
 def short_of_max(state: ViewState, needs: list[Need]) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yield each queue whose ``max`` leaves too little for all, and what it lacks."""
+    """Yield each queue whose ``max`` leaves too little for all, and the amounts that it lacks."""
     wanted: dict[int, dict[str, int]] = {}
     for leaf, bit, count in needs:
         if leaf is None:
@@ -153,7 +153,7 @@ class Permits:
     """Tries members of gangs.
 
     Args:
-        reservations: What is reserved in backfill scopes.
+        reservations: The reservations of backfill scopes.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Permits:
         self._state.gang_index.start_cycles()
 
     def end_round(self) -> None:
-        """End a round: forget what was tried, blocked or barred in it."""
+        """End a round: forget the attempts, blocks and bars in it."""
         for leaf in self.blocked:
             leaf.blocked = False
             self._state.dirty[leaf.key] = leaf
@@ -223,7 +223,7 @@ class Permits:
 
     # LIMIT-10, BACKFILL-4, BACKFILL-8
     def block_behind(self, leaf: LeafView) -> None:
-        """Block what may not be tried after an ask of a leaf that did not fit."""
+        """Block the asks that may not be tried after an ask of a leaf that did not fit."""
         if leaf.config.settings.blocking:
             self.block(leaf)
         scopes = self._state.scopes
@@ -508,7 +508,7 @@ class Permits:
         *,
         is_allowed: bool,
     ) -> None:
-        """Carry out that a member fits nowhere, or is not allowed to take what it fits."""
+        """Handle a member that fits nowhere, or may not take a node on which it fits."""
         was_blocked, blocked = leaf.blocked, len(self.blocked)
         if is_allowed:
             self.block_behind(leaf)
@@ -592,7 +592,7 @@ class Permits:
         older = [hold for hold in holds if hold.number <= attempt.number]
         for hold in reversed(holds[len(older) :]):
             self._placements.release(hold)
-        # What was taken and released in this attempt is not logged.
+        # Nodes that were taken and released in this attempt are not logged.
         self._placements.seen_states.go_back(attempt.mark)
         attempt.decisions = [self._placements.give_up(hold, Reason.GANG_ROLLBACK) for hold in older]
         if not older:

@@ -89,7 +89,7 @@ class PlacementDiff:
     def held_by(self, gang: ViewGang) -> Iterator[tuple[int, Node]]:
         """Yield when each member of a gang that holds a node was assigned, and its node.
 
-        Those who hold one only here come after all that hold one in the view, in order.
+        Asks that hold one only here come after all that hold one in the view, in order.
         """
         yield from held_nodes(gang, self._state.apps, self.released)
         last = self._state.numbers

@@ -1,6 +1,6 @@
 """The steps that place asks on nodes and release them; all decisions use them.
 
-Each step updates the view, records what the owners must be told, and returns the decisions for the
+Each step updates the view, records the commits for owners, and returns the decisions for the
 log. Rounds, permits and evictions decide which ask gets which node.
 
 The placements and releases are also recorded as states, so that a repeated state is recognized
@@ -124,7 +124,7 @@ class Placements:
         #: The decisions of this batch, for the owners.
         self.commits = Commits(state)
 
-    # What was tried
+    # Attempts
 
     @property
     def has_tried(self) -> bool:
@@ -305,7 +305,7 @@ class Placements:
 
     # GANG-39
     def hold(self, leaf: LeafView, app: ViewApp, ask: Ask, node: Node) -> Allocation:
-        """Make a pending member wait on a node; return what it holds there."""
+        """Make a pending member wait on a node; return its hold there."""
         bit = self._state.remove_pending(app, ask)
         if leaf.aging is not None:
             ask = as_it_came(ask)
@@ -524,8 +524,8 @@ def decisions_on_hold(
 ) -> list[Decision]:
     """Make the decisions about a member that has got a node, and waits for others or not."""
     ask, devices = held.ask, dict(held.devices) if held.devices else None
-    about = app.identity.name, ask.name, held.node, leaf.config.path, ask.gang
-    decisions = [decision_on_ask(Kind.ASSIGNED, *about, devices=devices)]
+    fields = app.identity.name, ask.name, held.node, leaf.config.path, ask.gang
+    decisions = [decision_on_ask(Kind.ASSIGNED, *fields, devices=devices)]
     if waits:
-        decisions.append(decision_on_ask(Kind.WAITING, *about))
+        decisions.append(decision_on_ask(Kind.WAITING, *fields))
     return decisions

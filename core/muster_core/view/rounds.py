@@ -136,7 +136,7 @@ class Rounds:
         return state.nodes.changes, state.gang_index.changes, state.moves, state.reconfigured
 
     def _has_nothing_to_do(self) -> bool:
-        """Return whether no ask can be placed, and nobody evicted, without a look at each leaf.
+        """Return whether no ask can be placed or evicted, without a look at each leaf.
 
         Most batches of a replayed trace only end an ask or a state of an application while nothing
         is pending that fits, or nothing has changed since the last batch. Where more decides about
@@ -330,7 +330,7 @@ class Rounds:
 
     # CHECKPOINT-4
     def facts(self) -> Steps[LastRoundFacts]:
-        """Return what the last round leaves. Between two batches."""
+        """Return the facts that the last round leaves. Between two batches."""
         failed: list[tuple[int, str, str]] = []
         why: list[tuple[int, str, str]] = []
         for piece in in_pieces(self._state.apps.items()):
@@ -385,7 +385,7 @@ class Rounds:
 
         Args:
             now_us: The instant of the batch, in microseconds.
-            reported: The applications of which queues have not heard yet, with their leaves; it is
+            reported: The applications that queues do not know of yet, with their leaves; it is
                 emptied.
         """
         # QUOTA-2
@@ -401,8 +401,8 @@ class Rounds:
         return commits
 
     # ONCE-4
-    def hear_leaving(self, leave: Callable[[str, MemberKey], Defined]) -> None:
-        """Tell a registry of gangs from now on which members leave; it returns what defines a gang."""
+    def report_leaving(self, leave: Callable[[str, MemberKey], Defined]) -> None:
+        """Report members that leave to a registry from now on; it returns the definition of a gang."""
         self._state.gang_index.leave = leave
 
     def check(self) -> None:

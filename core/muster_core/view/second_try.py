@@ -28,7 +28,7 @@ class SecondTry:
 
     Args:
         state: The view.
-        reservations: What is reserved, and must not be delayed.
+        reservations: The reservations, which must not be delayed.
     """
 
     def __init__(self, state: ViewState, reservations: Reservations) -> None:

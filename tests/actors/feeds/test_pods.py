@@ -547,8 +547,10 @@ def test_annotations_may_bring_numbers() -> None:
 def test_of_a_pod_group_fewer_keys_count() -> None:
     written = {f"{KOORDINATOR}/mode": "strict", f"{KOORDINATOR}/name": "g", "b": "c"}
 
-    assert [saying.says for saying in OBJECT_ANNOTATIONS.parse({**written}).sayings] == ["mode"]
-    assert [saying.says for saying in MEMBER_ANNOTATIONS.parse({**written}).sayings] == [
+    assert [annotation.says for annotation in OBJECT_ANNOTATIONS.parse({**written}).of_gang] == [
+        "mode"
+    ]
+    assert [annotation.says for annotation in MEMBER_ANNOTATIONS.parse({**written}).of_gang] == [
         "mode",
         "gang",
     ]

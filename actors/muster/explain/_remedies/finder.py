@@ -1,4 +1,4 @@
-"""The search for what would help an ask, from a state and without a feed.
+"""The search for remedies for an ask, from a state and without a feed.
 
 It tries the remedies of all kinds, an estimate with which the ask delays no reservation, and at last
 remedies of several parts, for asks that have more than one obstacle.
@@ -83,8 +83,8 @@ def estimate_remedies(case: Case) -> Iterator[Remedy]:
 
 def _events(case: Case, estimate_us: int | None) -> list[EventFields]:
     anew = attrs.evolve(case.event, estimate_us=estimate_us)
-    gone: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
-    return [gone, write(anew)]
+    removal: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
+    return [removal, write(anew)]
 
 
 def _spans(case: Case) -> list[int]:
@@ -115,7 +115,7 @@ def _duration_text(span_us: int) -> str:
     return " ".join(parts)
 
 
-_TOLD: Final = 2
+_MOST_REPORTED: Final = 2
 """How many combined remedies are reported."""
 
 
@@ -129,7 +129,7 @@ def combined_remedies(case: Case) -> Iterator[Remedy]:
         if remedy is not None:
             yield remedy
             found.append(part)
-            if len(found) == _TOLD:
+            if len(found) == _MOST_REPORTED:
                 return
 
 
@@ -227,7 +227,7 @@ class _RoomOnNewNodes:
 
     Attributes:
         case: The ask.
-        new: What they have.
+        new: Their kind.
     """
 
     case: Case
@@ -264,8 +264,8 @@ class _Combined:
     Attributes:
         case: The ask.
         part: The other part.
-        bounds: What may be raised in its queues: ``maxapplications``, ``max``, and the limits of its
-            user and its group.
+        bounds: The bounds to raise in its queues: ``maxapplications``, ``max``, and the limits of
+            its user and its group.
         room: The room on nodes.
     """
 
@@ -396,7 +396,7 @@ def _changes(case: Case, first: Iterable[Remedy] = ()) -> Iterator[Remedy]:
 
     Args:
         case: The ask.
-        first: What is tried before.
+        first: The remedies to try before.
     """
     found = False
     for remedy in chain(

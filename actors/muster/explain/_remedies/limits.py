@@ -192,11 +192,11 @@ def _applications(case: Case, queue: ViewQueue) -> NumberRange:
 
 
 APPLICATIONS: Final = ""
-"""Stands for ``maxapplications`` among the types of a limit."""
+"""The name of ``maxapplications`` among the types of a limit."""
 
 
 def user_limit_remedies(case: Case) -> Iterator[Remedy]:
-    """Try higher limits for the user and the group of the ask, and for nobody else."""
+    """Try higher limits for the user and the group of the ask, and for no others."""
     for wanted in (case.event.wanted, case.combined):
         raise_ = RaisedLimits.for_room(case, wanted)
         if not raise_.limits:
@@ -293,24 +293,24 @@ def raised(
 
     Args:
         entries: The limits of the queue.
-        key: Whose limit changes.
+        key: The key of the limit that changes.
         name: The type, or :data:`APPLICATIONS`.
         value: The new amount.
     """
-    who = EVERY_NAME if key.name is None else key.name
+    name_text = EVERY_NAME if key.name is None else key.name
     for at, entry in enumerate(entries):
         named = entry.groups if key.of_group else entry.users
-        if who in named or EVERY_NAME in named:
+        if name_text in named or EVERY_NAME in named:
             own = _changed(entry, name, value)
             own = attrs.evolve(
                 own,
-                users=() if key.of_group else (who,),
-                groups=(who,) if key.of_group else (),
+                users=() if key.of_group else (name_text,),
+                groups=(name_text,) if key.of_group else (),
             )
-            rest = _without(entry, who, of_group=key.of_group)
+            rest = _without(entry, name_text, of_group=key.of_group)
             kept = () if rest is None else (rest,)
             # What follows a * is refused; a * may only stand behind.
-            both = (*kept, own) if who == EVERY_NAME else (own, *kept)
+            both = (*kept, own) if name_text == EVERY_NAME else (own, *kept)
             return (*entries[:at], *both, *entries[at + 1 :])
     return entries
 
@@ -322,7 +322,7 @@ def _changed(entry: LimitEntry, name: str, value: int) -> LimitEntry:
 
 
 def _without(entry: LimitEntry, who: str, *, of_group: bool) -> LimitEntry | None:
-    """Return an entry without one of its names; None if it then names nobody."""
+    """Return an entry without one of its names; None if no name is left."""
     users = entry.users if of_group else tuple(one for one in entry.users if one != who)
     groups = tuple(one for one in entry.groups if one != who) if of_group else entry.groups
     return attrs.evolve(entry, users=users, groups=groups) if users or groups else None

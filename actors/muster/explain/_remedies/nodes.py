@@ -36,7 +36,7 @@ from muster_core.view.reasons.shortfalls import listed
 _TRIED: Final = 16
 """How many nodes are tried with one kind of change."""
 
-_TOLD: Final = 3
+_MOST_REPORTED: Final = 3
 """How many nodes are reported for one kind of change."""
 
 
@@ -75,7 +75,7 @@ def _first(
         if remedy is not None:
             yield remedy
             found += 1
-            if found == _TOLD:
+            if found == _MOST_REPORTED:
                 return
 
 
@@ -202,7 +202,7 @@ def _with_room(node: Node, room: Mapping[str, int]) -> dict[str, int]:
 
 
 def room_text(case: Case, node: Node, room: Mapping[str, int]) -> str:
-    """Return in words what :func:`more_room` changes."""
+    """Return the change of :func:`more_room` as text."""
     capacity = _with_room(node, room)
     parts = [
         f"{amounts_in_words({name: amount})} instead of {format_quantity(name, node.capacity.get(name, 0))} "
@@ -253,7 +253,7 @@ class NewNode:
         return found
 
     def text(self, case: Case, count: int) -> str:
-        """Return in words what is added."""
+        """Return the added nodes as text."""
         sizes = [amounts_in_words({name: amount}) for name, amount in self.event.room.items()]
         sizes += [f"{key}={value}" for key, value in self.required.items()]
         each = "with" if count == 1 else "each with"

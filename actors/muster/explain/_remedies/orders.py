@@ -48,7 +48,7 @@ class RemovedAsks:
     """Asks that go together.
 
     Attributes:
-        name: What they are called: an ask, or gangs.
+        name: Their name: an ask, or gangs.
         asks: The asks.
         events: The events that take them away.
         is_one: Whether the name is that of one ask or gang.
@@ -144,7 +144,7 @@ _RELEASED: Final = 40
 _TYPES: Final = 4
 """Up to how many types all combinations are tried for ``guaranteed``."""
 
-_TOLD: Final = 3
+_MOST_REPORTED: Final = 3
 """How many releases are reported."""
 
 
@@ -167,8 +167,8 @@ def _priority(case: Case) -> Iterator[Remedy]:
 
     def events(priority: int) -> list[EventFields]:
         anew = attrs.evolve(case.event, priority=priority, priority_class=None)
-        gone: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
-        return [gone, write(anew)]
+        removal: EventFields = {"op": "remove_ask", "app": anew.app, "ask": anew.ask}
+        return [removal, write(anew)]
 
     def works(priority: int) -> bool:
         return case.trials.bind(events(priority))
@@ -328,7 +328,7 @@ def _minimum_run_times(case: Case) -> Iterator[Remedy]:
     """Try to take the protection from the bound asks of one leaf."""
     view = case.machine.view
     protected = view.protected_leaves(case.at_us)
-    for path in protected[:_TOLD]:
+    for path in protected[:_MOST_REPORTED]:
         change = {path: QueueChange(properties={"preemption.min.runtime": "0s"})}
         text = f"preemption.min.runtime: 0s for {path}"
         remedy = case.remedy(RemedyKind.PROPERTY, text, [configure(case.machine, change)])
@@ -413,7 +413,7 @@ def _release(case: Case) -> Iterator[Remedy]:
         if remedy is not None:
             yield remedy
             found += 1
-            if found == _TOLD:
+            if found == _MOST_REPORTED:
                 return
 
 

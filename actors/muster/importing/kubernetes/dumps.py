@@ -79,7 +79,7 @@ class _BlockReader:
             dashes: The ``- `` behind them.
             key: The key behind these, or None.
             value: The value behind the key, or None.
-            item: What stands there if no key does.
+            item: The kind of item there if there is no key.
         """
         column = len(blanks)
         at, node = self._stack[-1]
@@ -167,7 +167,7 @@ _ITEMS: Final = "items"
 def read_json(stream: BinaryIO, name: str) -> Iterator[tuple[RawEvent, str]]:
     """Read objects: each value of the stream, each value of a list, or each item of a List.
 
-    With each comes the kind of the List, if that stands before the items, or an empty text.
+    With each comes the kind of the List, if that is before the items, or an empty text.
 
     Raises:
         FeedError: If the stream is not JSON.
@@ -219,7 +219,7 @@ def _map(text: JsonText) -> Iterator[tuple[int, Raw, str]]:
 
 
 LONGEST_ITEM: Final = 16 << 20
-"""The longest text of one object, in bytes; what is longer is no dump."""
+"""The longest text of one object, in bytes; a longer text is no dump."""
 
 _HEAD: Final = re.compile(rb"(?:---\n)?apiVersion: v1\n(?:kind: List\n)?items:\n- ")
 _HEAD_BYTES: Final = 64
@@ -233,7 +233,7 @@ _DOCUMENT: Final = b"---\n"
 def read_yaml(source: Input) -> Iterator[tuple[RawEvent, str]]:
     """Read objects: each document, each value of a list, or each item of a List.
 
-    With each comes the kind of the List, if that stands before the items, or an empty text.
+    With each comes the kind of the List, if that is before the items, or an empty text.
 
     Raises:
         FeedError: If the stream is not YAML.
@@ -255,7 +255,7 @@ class _Items:
         self._index = 0
 
     def read(self) -> Iterator[tuple[RawEvent, str]]:
-        """Yield the items, and what stands behind the List."""
+        """Yield the items, and the objects after the List."""
         item: list[bytes] = []
         size, first = 0, 0
         for text in self._stream:
@@ -299,7 +299,7 @@ class _Items:
     def _parsed(
         self, stream: io.BytesIO | io.BufferedReader, above: int
     ) -> Iterator[tuple[RawEvent, str]]:
-        """Yield objects as the parser reads them; so many lines stand above."""
+        """Yield objects as the parser reads them, with the number of lines above them."""
         for raw, kind in read_objects(stream, self._name, above):
             self._index += 1
             yield attrs.evolve(raw, index=self._index - 1), kind
@@ -314,9 +314,9 @@ class DumpedObject:
     """An object of a dump.
 
     Attributes:
-        kind: Its kind, such as ``Pod``; empty if it does not say one.
+        kind: Its kind, such as ``Pod``; empty if it has none.
         value: The object as written.
-        place: Where it stands, such as ``pods.yaml:17``.
+        place: Its place, such as ``pods.yaml:17``.
         problem: Why it cannot be read, or None.
     """
 

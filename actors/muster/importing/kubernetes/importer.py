@@ -1,6 +1,6 @@
 """From the dumps of a cluster to the jobs of a workload.
 
-Pods stand before the nodes, gangs and queues in a dump, and may stand in several dumps. So all
+Pods come before the nodes, gangs and queues in a dump, and may be in several dumps. So all
 objects are read before the first pod becomes part of the feed; meanwhile pods wait in a spool.
 """
 
@@ -38,7 +38,7 @@ _BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-criti
 """PRIORITY-6."""
 
 _LEAST: Final[Amounts] = {VCORE: "1m"}
-"""What a pod asks for that asks for nothing: an ask wants something."""
+"""The request of a pod that asks for nothing: an ask must not be empty."""
 
 
 @final
@@ -49,7 +49,7 @@ class PodSubmission:
         workload: Where they go.
         queues: Chooses their queues.
         nodes: The nodes of the feed.
-        gathering: What the dumps say of gangs, queues and priority classes.
+        gathering: The gangs, queues and priority classes of the dumps.
 
     Attributes:
         first_us: When the first one came, in microseconds since 1970, or None.
@@ -201,7 +201,7 @@ class PodSubmission:
 
     # KUBERNETES-18
     def _priority(self, pod: Pod) -> tuple[int, str | None]:
-        """Return the number, or the class if it is known and says the same."""
+        """Return the number, or the class if it is known and has the same value."""
         value = self._classes.get(pod.priority_class)
         if value is not None and pod.priority in (None, value):
             return 0, pod.priority_class
@@ -292,7 +292,7 @@ def read_kubernetes(
 
 @final
 class _Importer:
-    """Submits what was gathered."""
+    """Submits the gathered objects."""
 
     def __init__(self, gathering: Inventory, workload: Workload, queues: Queues) -> None:
         self._gathering = gathering

@@ -1,7 +1,7 @@
 """The inventory of dumps: the pods, nodes, queues and gangs that were read, until all dumps are read.
 
-Queues are those of Volcano and ElasticQuotas of Koordinator. A gang has those who define it, and the
-number of its members in the dump.
+Queues are those of Volcano and ElasticQuotas of Koordinator. A gang has the objects that define it,
+and the number of its members in the dump.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _QUOTA_PARENT: Final = "quota.scheduling.koordinator.sh/parent"
 _QUOTA_ROOTS: Final = frozenset({"", "root", "koordinator-root-quota"})
 
 Settings = dict[str, Mapping[str, object]]
-"""What a configuration says of queues, by their paths."""
+"""The settings of queues in a configuration, by their paths."""
 
 
 @final
@@ -47,13 +47,13 @@ class DumpedQueue:
     """A queue of a dump.
 
     Attributes:
-        place: Where it stands.
-        what: What it is, such as ``queue``.
+        place: Its place in the dump.
+        what: Its noun, such as ``queue``.
         name: Its name.
         parent: The name of its parent; empty for the root.
-        settings: What a configuration says of it.
+        settings: Its settings in a configuration.
         weight: Its weight; 1 if it has none.
-        has_deserved: Whether it says what it deserves, so that weights say nothing.
+        has_deserved: Whether it has deserved amounts, so that weights do not count.
     """
 
     place: str
@@ -156,7 +156,7 @@ def usable(paths: Collection[str], settings: Settings) -> tuple[Settings, dict[s
 
     Args:
         paths: The queues to which jobs go.
-        settings: What is said of queues.
+        settings: The settings of queues.
     """
     if _refusal(paths, settings) is None:
         return settings, {}
@@ -186,7 +186,7 @@ WINDOW_US: Final = 600 * MICROSECONDS
 """Members that come in so long a time after the first one are those that it waits for."""
 
 NO_WAIT: Final = "24h"
-"""How long gangs wait that do not say it, in a configuration that is made."""
+"""The default wait of gangs in a generated configuration."""
 
 
 @final
@@ -212,8 +212,8 @@ class DumpedGang:
     Attributes:
         name: Its full name.
         at_us: When its first member comes, in microseconds since 1970.
-        fields: What is said of it.
-        required: How many members it needs, as it was said; the feed may have fewer.
+        fields: Its fields from annotations and PodGroups.
+        required: How many members it needs by the dump; the feed may have fewer.
     """
 
     name: str
@@ -236,7 +236,7 @@ class DumpedGang:
 
 @final
 class DumpedGangs:
-    """What is known of gangs, and their members in the feed."""
+    """The known gangs, and their members in the feed."""
 
     def __init__(self) -> None:
         self._objects: dict[str, GangFields] = {}
@@ -244,26 +244,26 @@ class DumpedGangs:
         self._members: dict[str, _Members] = {}
 
     def add_object(self, gang: str, fields: GangFields) -> None:
-        """Take note of a PodGroup."""
+        """Record a PodGroup."""
         self._objects[gang] = fields
 
-    def say(self, gang: str, fields: GangFields) -> None:
-        """Take note of what a pod says of a gang; the first to say something is right."""
+    def record(self, gang: str, fields: GangFields) -> None:
+        """Record the fields of a gang from a pod; the first value of a field counts."""
         known = self._mentioned.get(gang)
         self._mentioned[gang] = fields if known is None else known.over(fields)
 
     # KUBERNETES-11
     def fields(self, gang: str) -> GangFields:
-        """Return what is said of a gang; annotations override the PodGroup."""
+        """Return the fields of a gang; annotations override the PodGroup."""
         none = GangFields()
         return self._mentioned.get(gang, none).over(self._objects.get(gang, none))
 
     def least(self, gang: str) -> int:
-        """Return how many members a gang needs; 0 if nobody says it."""
+        """Return how many members a gang needs; 0 if that is not known."""
         return self.fields(gang).min_member or 0
 
     def add_member(self, gang: str, at_us: int, created_us: int, started_us: int | None) -> None:
-        """Take note of a member, in the order in which members come.
+        """Record a member, in the order in which members come.
 
         Args:
             gang: The gang.
@@ -278,7 +278,7 @@ class DumpedGangs:
             members.started_us = started_us if known is None else min(known, started_us)
 
     def has_members(self, gang: str) -> bool:
-        """Return whether somebody belongs to a gang."""
+        """Return whether a gang has members."""
         return gang in self._members
 
     # KUBERNETES-13
@@ -300,7 +300,7 @@ QUEUE: Final = "queue"
 QUOTA: Final = "elastic quota"
 CLASS: Final = "priority class"
 OBJECT: Final = "object"
-"""What objects are called where they are counted."""
+"""The nouns of objects where they are counted."""
 
 AGAIN: Final = "a later record of the same one is taken"
 BAD: Final = "a field has another form than Kubernetes gives it"
@@ -319,7 +319,7 @@ class Inventory:
         nodes: The nodes by name.
         classes: The priority classes by name, each with its place.
         groups: The PodGroups by the names of their gangs: the place and the queue of each.
-        gangs: What is known of gangs.
+        gangs: The known gangs.
         tree: The queues.
     """
 
@@ -362,7 +362,7 @@ class Inventory:
     def _pod(self, found: DumpedObject) -> None:
         pod, defines = read_pod(found.value, found.place, self._labels)
         for gang, fields in defines:
-            self.gangs.say(gang, fields)
+            self.gangs.record(gang, fields)
         self._pods.add(pod.created_us, pod.packed())
 
     def _node(self, found: DumpedObject) -> None:

@@ -1,6 +1,6 @@
 """The nodes of a dump, and on which of them a pod may run.
 
-What a feed cannot say of these constraints is noted.
+Constraints that a feed cannot have are noted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PORTS: Final = "host ports are not modelled"
 
 # KUBERNETES-16
 _PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""What the keys of taints begin with that Kubernetes sets by itself.
+"""The prefix of the keys of taints that Kubernetes sets by itself.
 
 It takes them away as well, as the state of a node changes; a dump says only which there were when
 it was made, and not when the pods were bound.
@@ -52,7 +52,7 @@ it was made, and not when the pods were bound.
 
 @attrs.frozen(kw_only=True, slots=False)  # several bases of a pod cannot have slots
 class NodeConstraints:
-    """The nodes on which a pod may run, as the fields of its ask say it.
+    """The nodes on which a pod may run, as fields of its ask.
 
     Attributes:
         selector: The attributes that the node must have.
@@ -73,7 +73,7 @@ def constraints_of(values: Values, notes: list[str], *, is_of_node: bool) -> Nod
 
     Args:
         values: The pod.
-        notes: Gets what is not modelled.
+        notes: Gets the constraints that are not modelled.
         is_of_node: Whether it belongs to one node.
     """
     notes += _notes(values)
@@ -120,7 +120,7 @@ class DumpedNode:
     """A node of a dump.
 
     Attributes:
-        place: Where it stands.
+        place: Its place in the dump.
         created_us: When it was created, in microseconds since 1970, or None.
         fields: The node as a feed has it.
     """
@@ -165,7 +165,7 @@ class FeedNodes:
 
     @cached_property
     def count_pods(self) -> bool:
-        """Whether each node says how many pods it takes."""
+        """Whether each node has a number of pods that it takes."""
         return all(PODS in node.capacity for node in self._nodes)
 
     @cached_property

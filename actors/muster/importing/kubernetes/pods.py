@@ -39,7 +39,7 @@ from muster_core.values.resources import MAX_INT32
 
 @final
 class PodState(IntEnum):
-    """What is known of a pod; of two records of it the higher one says more."""
+    """The state of a pod in a dump; of two records of it the higher one is later."""
 
     PENDING = 0
     RUNNING = 1
@@ -55,7 +55,7 @@ class PodTimes:
         created_us: When it was created.
         started_us: Since when it held its node; None if it never did.
         finished_us: When it ended; None if it has not, or if that is not known.
-        is_deleted: Whether somebody has deleted it.
+        is_deleted: Whether it is being deleted.
     """
 
     state: int
@@ -70,7 +70,7 @@ def times_of(values: Values) -> PodTimes:
     """Return the instants of a pod.
 
     Raises:
-        FieldError: If it ran, and nothing says since when.
+        FieldError: If it ran, and its start is unknown.
     """
     created = cast("int", values["created"])
     deleted = cast("int | None", values.get("deleted"))
@@ -146,15 +146,15 @@ BAD_USER: Final = "what it says of its user makes no sense: it has none"
 
 @attrs.frozen(kw_only=True, slots=False)  # several bases of a Pod cannot have slots
 class PodLabels:
-    """What marks and owners say of a pod.
+    """The values from the marks and owners of a pod.
 
     Attributes:
         namespace: Its namespace.
         app: The name of its application.
-        owner_kind: The kind of what owns it, such as ``Job``; empty without an owner.
+        owner_kind: The kind of its owner, such as ``Job``; empty without one.
         path: The path of its queue, by a label of YuniKorn; may be empty.
         queue: The name of its queue, by a label of Volcano or Koordinator; may be empty.
-        user: Whose it is; may be empty.
+        user: Its user; may be empty.
         groups: The groups of the user.
         gang: The full name of its gang, or None.
         is_placeholder: Whether it only holds room for pods of a gang.
@@ -174,11 +174,11 @@ class PodLabels:
 
 
 def labels_of(values: Values, notes: list[str]) -> tuple[PodLabels, tuple[Define, ...]]:
-    """Return what marks and owners say of a pod, and of gangs.
+    """Return the values from the marks and owners of a pod, and the gangs that they define.
 
     Args:
         values: The pod.
-        notes: Gets what could not be taken over.
+        notes: Gets the values that the feed cannot have.
     """
     marks = (marks_of(values, "labels"), marks_of(values, "annotations"))
     namespace = namespace_of(values)
@@ -191,15 +191,15 @@ def labels_of(values: Values, notes: list[str]) -> tuple[PodLabels, tuple[Define
         gang = _task_gang(namespace, app, group)
     if tasks := first_mark(marks, _TASK_GROUPS):
         defines = (*defines, *_task_groups(tasks, namespace, app, notes))
-    about = _user(marks[1], notes)
+    user = _user(marks[1], notes)
     labels = PodLabels(
         namespace=namespace,
         app=app,
         owner_kind=owner_kind,
         path=first_mark(marks, _PATHS),
         queue=first_mark(marks, _QUEUES),
-        user=about.user or "",
-        groups=about.groups if about.user else (),
+        user=user.user or "",
+        groups=user.groups if user.user else (),
         gang=gang,
         is_placeholder=first_mark(marks, _PLACEHOLDER) == "true",
         is_of_node=owner_kind in _DAEMONS or bool(first_mark(marks, _MIRROR)),
@@ -278,7 +278,7 @@ def _user(annotations: ParsedAnnotations, notes: list[str]) -> UserInfo:
 
 
 LABEL: Final = "label:"
-"""What stands before the name of a label among the fields that a mapping file can look at."""
+"""The prefix of the names of labels among the fields for mapping files."""
 
 
 @final
@@ -287,15 +287,15 @@ class Pod(PodTimes, PodLabels, NodeConstraints):
     """A pod, in values that msgpack can write.
 
     Attributes:
-        place: Where it stands.
+        place: Its place in the dump.
         name: Its name.
         uid: Its id in the cluster; may be empty.
-        is_gated: Whether it waits until somebody lets it be scheduled.
-        requests: What it needs, in base units.
+        is_gated: Whether a scheduling gate holds it back.
+        requests: Its requests, in base units.
         priority: Its priority, or None.
         priority_class: Its priority class; may be empty.
         labels: Those of its labels that choose queues.
-        notes: What a feed does not say of it.
+        notes: The values that the feed cannot have.
         estimate_us: How long it is expected to run, in microseconds, or None.
     """
 
@@ -329,11 +329,11 @@ _NAMES: Final = tuple(attribute.name for attribute in attrs.fields(Pod))
 
 
 def read_pod(written: Raw, place: str, labels: tuple[str, ...]) -> tuple[Pod, tuple[Define, ...]]:
-    """Return a pod, and what it says of gangs.
+    """Return a pod, and the gangs that it defines.
 
     Args:
         written: The object.
-        place: Where it stands.
+        place: Its place in the dump.
         labels: The names of the labels that choose queues.
 
     Raises:
@@ -362,7 +362,7 @@ def read_pod(written: Raw, place: str, labels: tuple[str, ...]) -> tuple[Pod, tu
 
 
 def _labels(written: Raw, names: tuple[str, ...]) -> dict[str, str]:
-    """Return some labels, which may say something of a gang as well."""
+    """Return some labels, which may be about a gang as well."""
     if not names:
         return {}
     metadata = written.get("metadata") if isinstance(written, dict) else None

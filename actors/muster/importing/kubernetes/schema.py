@@ -124,7 +124,7 @@ _ROOM: Final = room_fields(
 )
 
 ROOM: Final = ObjectSchema({"spec": ObjectSchema(_ROOM)})
-"""The fields of a Pod that say what it takes on its node."""
+"""The fields of a Pod that decide the amounts that it takes on its node."""
 
 _SPREAD: Final = ObjectSchema({"whenUnsatisfiable": schema_field("otherwise", TEXT)})
 
@@ -211,4 +211,4 @@ ELASTIC_QUOTA: Final = ObjectSchema({
 VOLCANO_GROUP: Final = ObjectSchema(
     {"spec": ObjectSchema({"queue": schema_field("queue", unless_empty(NAME))})}
 )
-"""What a PodGroup of Volcano has beside that of others."""
+"""The fields of a PodGroup of Volcano beside those of others."""

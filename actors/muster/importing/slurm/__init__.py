@@ -1,4 +1,4 @@
-"""What Slurm says of its jobs, nodes and accounts: ``sacct``, ``scontrol``, ``sacctmgr``, slurm.conf."""
+"""The output and files of Slurm about jobs, nodes and accounts: ``sacct``, ``scontrol``, ``sacctmgr``."""
 
 from __future__ import annotations
 

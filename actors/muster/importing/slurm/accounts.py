@@ -74,8 +74,8 @@ class DumpedAccount:
     Attributes:
         name: Its name.
         parent: The account above it.
-        line: Where it stands, from 1.
-        fields: What is set for it, by names in lower case.
+        line: Its line, from 1.
+        fields: Its settings, by names in lower case.
     """
 
     name: str
@@ -93,7 +93,7 @@ class AccountTree:
         paths: Of each account the path of the queue of its jobs, without ``root``.
         queues: Of each account the path of its own queue, without ``root``: the one above that
             of its jobs if there are accounts below it.
-        settings: What the configuration says of the queues of accounts, by path.
+        settings: The settings of the queues of accounts in the configuration, by path.
     """
 
     paths: Mapping[str, str] = attrs.Factory(dict[str, str])
@@ -103,11 +103,11 @@ class AccountTree:
 
 # IMPORT-12
 def read_accounts(file: str, account: ImportAccount) -> AccountTree:
-    """Read a tree of accounts; what a configuration does not have is noted.
+    """Read a tree of accounts; settings that a configuration cannot have are noted.
 
     Args:
         file: The file.
-        account: Counts what is noted.
+        account: Counts the noted settings.
 
     Raises:
         FeedError: If it cannot be used.
@@ -124,9 +124,9 @@ def tree_of(entries: Sequence[DumpedAccount], file: str, account: ImportAccount)
     below its queue: only leaves have jobs.
 
     Args:
-        entries: The accounts; one that stands there again counts as it stood there first.
-        file: Where they stand.
-        account: Counts what a configuration does not have.
+        entries: The accounts; of a repeated one the first entry counts.
+        file: The name of the file.
+        account: Counts the settings that a configuration cannot have.
 
     Raises:
         FeedError: If they make no tree.
@@ -154,7 +154,7 @@ def tree_of(entries: Sequence[DumpedAccount], file: str, account: ImportAccount)
 
 
 def _setting(path: str, limits: Mapping[str, Mapping[str, int]]) -> Mapping[str, object]:
-    """Return what the configuration says of a queue: it gets no more than the queues above it."""
+    """Return the settings of a queue: it gets no more than the queues above it."""
     most = dict(limits[path])
     above = path
     while "." in above:
@@ -202,15 +202,15 @@ def _dumped(text: str) -> Iterator[DumpedAccount]:
 
 
 def printed_accounts(text: str, file: str, right: str) -> Iterator[DumpedAccount]:
-    """Yield the accounts of a table; blanks before a name say how deep it is.
+    """Yield the accounts of a table; blanks before a name show how deep it is.
 
     Args:
-        text: What was printed.
+        text: The output of the command.
         file: Its name for messages.
         right: The command that prints such a table.
 
     Raises:
-        FeedError: If it is no such table, or does not say which account is below which.
+        FeedError: If it is no such table, or does not show which account is below which.
     """
     rows = rows_of(text, file, ("account",), right)
     has_parents = bool(rows) and "parentname" in rows[0][1]
@@ -232,7 +232,7 @@ def printed_accounts(text: str, file: str, right: str) -> Iterator[DumpedAccount
 
 
 def _limit(entry: DumpedAccount, file: str, account: ImportAccount) -> Mapping[str, int]:
-    """Return the ``max`` of an account's queue, and note what is not modelled."""
+    """Return the ``max`` of an account's queue, and note limits that are not modelled."""
     place = f"{file}:{entry.line}"
     share = entry.fields.get("share") or entry.fields.get("fairshare") or "1"
     if share != "1":
@@ -280,7 +280,7 @@ _NOT_COUNTED: Final[Mapping[str, str]] = {
     "assoc": "the association of a job does not count",
     "tres": "what a job asks for does not count",
 }
-"""By the end of its name, what a weight of priority/multifactor counts that a feed does not."""
+"""The factors of priority/multifactor that a feed does not have, by the end of the name of the weight."""
 
 
 @final
@@ -300,7 +300,7 @@ _GOES_FIRST: Final[Mapping[PrioritySource, str]] = {
     PrioritySource.QOS: "the priority of the QOS goes first",
     PrioritySource.NONE: "the queue with the smaller present share goes first",
 }
-"""What orders the jobs of the feed, in place of ``PriorityType``."""
+"""The order of the jobs of the feed, in place of ``PriorityType``."""
 
 _IN_FEED: Final = frozenset({("age", PrioritySource.ARRIVAL), ("qos", PrioritySource.QOS)})
 """The weights of which a feed has something, each with where its priorities come from."""
@@ -310,7 +310,7 @@ _IN_FEED: Final = frozenset({("age", PrioritySource.ARRIVAL), ("qos", PrioritySo
 def priority_of(
     source: PrioritySource, setup: SchedulerOptions, qos: Mapping[str, int]
 ) -> Priority:
-    """Return what gives the priorities of jobs.
+    """Return the function for the priorities of jobs.
 
     Args:
         source: Where they come from.
@@ -331,7 +331,7 @@ def priority_of(
 
 
 def usual_source(setup: SchedulerOptions, *, has_shares: bool) -> PrioritySource:
-    """Return where priorities come from if the user does not say it.
+    """Return the default source of priorities.
 
     Args:
         setup: How Slurm schedules.
@@ -347,7 +347,7 @@ def _tiers(setup: SchedulerOptions) -> Sequence[int]:
 
 
 def _of_tiers(setup: SchedulerOptions) -> Priority:
-    """Return what puts jobs of a higher tier first, and then those that came first."""
+    """Return the function that puts jobs of a higher tier first, and then those that came first."""
     ranks = {tier: rank for rank, tier in enumerate(_tiers(setup)[-_MOST_TIERS:])}
     steps = {name: ranks.get(one.tier, 0) * _STEP for name, one in setup.partitions.items()}
 
@@ -376,7 +376,7 @@ def _of_job(record: JobRecord) -> int:
 
 
 _WEEK_S: Final = 7 * 24 * 3600
-"""The ``PriorityMaxAge`` if nothing else is said."""
+"""The default ``PriorityMaxAge``."""
 
 _AGES: Final = "jobs age by `priority.aging` of root, in steps"
 
@@ -388,10 +388,10 @@ def take_age(
     qos: Mapping[str, int],
     workload: Workload,
 ) -> bool:
-    """Let the jobs of the feed age as ``PriorityWeightAge`` says, beside their QOS.
+    """Let the jobs of the feed age by ``PriorityWeightAge``, beside their QOS.
 
     Returns:
-        Whether they do; without the QOS nothing says how much their age is worth.
+        Whether they do; without the QOS the worth of their age is unknown.
     """
     weights, highest = dict(_weights(setup)), max(qos.values(), default=0)
     flags = setup.options.get("priorityflags", ("", ""))[0].upper().split(",")

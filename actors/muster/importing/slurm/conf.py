@@ -39,7 +39,7 @@ def names_of(text: str) -> list[str]:
 
 
 def _items(text: str) -> Iterator[str]:
-    """Yield what stands between the commas that are not in brackets."""
+    """Yield the parts between the commas that are not in brackets."""
     depth, begin = 0, 0
     for place, character in enumerate(text):
         depth += (character == "[") - (character == "]")
@@ -109,11 +109,11 @@ def read_conf(file: str) -> list[SlurmNode]:
 
 @final
 class Conf:
-    """What was read: nodes, sets of nodes, partitions, and how jobs are scheduled.
+    """The content of a slurm.conf: nodes, sets of nodes, partitions, and how jobs are scheduled.
 
     Attributes:
         partitions: By their names the options of partitions, in lower case, with file and line.
-        options: By its name, in lower case, each option that stands alone in a line, with file
+        options: By its name, in lower case, each option with a line of its own, with file
             and line.
     """
 
@@ -217,18 +217,18 @@ class Conf:
 
 def _lines(file: str) -> Iterator[tuple[int, str]]:
     """Yield each line with its number: without comments, with those that continue it."""
-    begun, first = "", 0
+    unfinished, first = "", 0
     for number, line in enumerate(file_text(file).splitlines(), start=1):
-        first = first if begun else number
-        begun += _COMMENT.sub("", line).rstrip()
-        if begun.endswith("\\"):
-            begun = begun[:-1] + " "
+        first = first if unfinished else number
+        unfinished += _COMMENT.sub("", line).rstrip()
+        if unfinished.endswith("\\"):
+            unfinished = unfinished[:-1] + " "
             continue
-        if begun.strip():
-            yield first, begun.strip()
-        begun = ""
-    if begun.strip():
-        yield first, begun.strip()
+        if unfinished.strip():
+            yield first, unfinished.strip()
+        unfinished = ""
+    if unfinished.strip():
+        yield first, unfinished.strip()
 
 
 def _names(written: str, field: str, file: str, number: int) -> list[str]:
@@ -276,7 +276,7 @@ def _cpus(words: Mapping[str, str]) -> int:
 
 
 RIGHT: Final = "`(scontrol show config; scontrol show partition) > conf.txt`"
-"""A command that prints what is needed."""
+"""A command that prints the needed text."""
 
 _SHOWN_PARTITION: Final = re.compile(r"^PartitionName=\S+\s+AllowGroups=", re.MULTILINE)
 _SHOWN_CONFIG: Final = re.compile(r"^Configuration data as of ", re.MULTILINE)
@@ -289,21 +289,21 @@ _NONE: Final = ("", "none")
 _UNSET: Final = (*_NONE, "(null)")
 
 LocatedValue = tuple[str, str]
-"""A value, and where it stands, such as ``slurm.conf:12``."""
+"""A value and its place, such as ``slurm.conf:12``."""
 
 
 @final
 @attrs.frozen
 class Partition:
-    """What a partition says of its jobs.
+    """The settings of a partition for its jobs.
 
     Attributes:
-        default_s: The time limit of jobs that do not say one, in seconds; None if that is
+        default_s: The time limit of jobs that have none, in seconds; None if that is
             ``most_s``.
-        most_s: The longest time limit that jobs may say, in seconds; None if there is none.
+        most_s: The longest time limit of jobs, in seconds; None if there is none.
         spreads: Whether its jobs get the least loaded nodes: ``LLN``.
         tier: ``PriorityTier``: jobs of a higher one go first.
-        place: Where it stands, such as ``slurm.conf:12``.
+        place: Its place, such as ``slurm.conf:12``.
         billing: ``TRESBillingWeights``; empty if it has none.
     """
 
@@ -321,8 +321,8 @@ class SchedulerOptions:
     """How jobs are scheduled.
 
     Attributes:
-        partitions: What partitions say, by their names.
-        scheduler: ``SchedulerType``; None if nothing says it.
+        partitions: The partitions, by their names.
+        scheduler: ``SchedulerType``; None if that is unknown.
         options: All options that have a value, by their names in lower case.
     """
 
@@ -338,7 +338,7 @@ class SchedulerOptions:
 
 
 def read_setup(file: str) -> SchedulerOptions:
-    """Read a ``slurm.conf``, or what ``scontrol show config`` and ``show partition`` print.
+    """Read a ``slurm.conf``, or the output of ``scontrol show config`` and ``show partition``.
 
     Raises:
         FeedError: If it cannot be read or is none of these, or a time limit is wrong.
@@ -372,16 +372,16 @@ def _parse_scontrol(text: str, file: str) -> SchedulerOptions:
     """Read what scontrol prints: a partition begins with its name; its other lines are indented."""
     partitions: dict[str, Partition] = {}
     options: dict[str, LocatedValue] = {}
-    begun, first = "", 0
+    unfinished, first = "", 0
     for number, line in enumerate([*text.splitlines(), ""], start=1):
-        if begun and line[:1].isspace():
-            begun += f" {line}"
+        if unfinished and line[:1].isspace():
+            unfinished += f" {line}"
             continue
-        if begun:
-            words = {name.lower(): value for name, value in fields_of(begun).items()}
+        if unfinished:
+            words = {name.lower(): value for name, value in fields_of(unfinished).items()}
             partitions[words["partitionname"]] = _partition(words, file, first)
-        begun, first = (line, number) if line.startswith("PartitionName=") else ("", number)
-        option = None if begun else _OPTION.match(line)
+        unfinished, first = (line, number) if line.startswith("PartitionName=") else ("", number)
+        option = None if unfinished else _OPTION.match(line)
         if option is not None and option[2].strip().lower() not in ("", "(null)"):
             options[option[1].lower()] = (option[2].strip(), f"{file}:{number}")
     return SchedulerOptions(partitions, options.get("schedulertype"), options)

@@ -135,7 +135,7 @@ class Jobs:
         priority: Gives their priorities.
         paths: Of each account with others above it: the names of all of them.
         limits: Says how long they were expected to run.
-        scopes: Knows which partitions have one scope, and hears of the queues of jobs.
+        scopes: Knows which partitions have one scope, and gets the queues of jobs.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Jobs:
 
     # IMPORT-32
     def _look_for_end(self, record: JobRecord) -> None:
-        """Take note of the last instant that a record tells of."""
+        """Record the last instant in a record."""
         end = self._workload.end
         end.at_us = max(end.at_us, record.submit_us or 0)
         if record.start_us is not None:
@@ -348,7 +348,7 @@ class Jobs:
 
 
 def _asks(first: str, count: int) -> Sequence[str]:
-    """Return the names of the asks of a job whose members are of so many sizes."""
+    """Return the names of the asks of a job, by the number of sizes of its members."""
     if count == 1:
         return (first or "task",)
     sizes = (
@@ -515,7 +515,7 @@ def _take_limits(
     tree: AccountTree, scopes: Scopes, sources: ClusterFiles, workload: Workload
 ) -> None:
     """Give the queues of accounts their limits: each of them where an account has several."""
-    paths_of_jobs = {above for path in workload.queues for above in _with_above(path)}
+    paths_of_jobs = {above for path in workload.queues for above in _with_ancestors(path)}
     for path, setting in tree.settings.items():
         below = path.removeprefix("root.")
         places = [path, *(f"root.{scope}.{below}" for scope in sorted(scopes.names))]
@@ -526,7 +526,7 @@ def _take_limits(
             workload.account.note("account", text, sources.accounts or "", ", ".join(found))
 
 
-def _with_above(path: str) -> Sequence[str]:
+def _with_ancestors(path: str) -> Sequence[str]:
     """Return the path of a queue, and those of the queues above it."""
     names = path.split(".")
     return [".".join(names[:depth]) for depth in range(1, len(names) + 1)]

@@ -107,23 +107,23 @@ class JobShapes:
         return shape
 
     def _made(self, wants: JobRequest) -> JobShape:
-        asked, had = tres_of(wants.req_tres), tres_of(wants.alloc_tres)
-        main = asked or had
-        cpus = main.get("cpu", 0) or count_of(wants.cpus) or had.get("cpu", 0)
-        nodes = had.get("node", 0) or count_of(wants.nodes) or asked.get("node", 0) or 1
+        requested, allocated = tres_of(wants.req_tres), tres_of(wants.alloc_tres)
+        main = requested or allocated
+        cpus = main.get("cpu", 0) or count_of(wants.cpus) or allocated.get("cpu", 0)
+        nodes = allocated.get("node", 0) or count_of(wants.nodes) or requested.get("node", 0) or 1
         if not cpus:
             requests = f"ReqTRES {wants.req_tres!r}, AllocTRES {wants.alloc_tres!r}"
             return JobShape(problem=("it is not known how many CPUs it asked for", requests))
         if nodes > MOST_NODES:
             return JobShape(problem=(f"more than {MOST_NODES:,} nodes", str(nodes)))
         notes: list[tuple[str, str]] = []
-        if had.get("cpu", 0) > cpus:
+        if allocated.get("cpu", 0) > cpus:
             notes.append(
                 ("held more CPUs than it asked for, such as a whole node or whole cores",
-                 f"{had['cpu']} instead of {cpus}")
+                 f"{allocated['cpu']} instead of {cpus}")
             )  # fmt: skip
         totals = {VCORE: max(cpus, nodes)}
-        totals[MEMORY] = _memory_mib(wants, main, had, cpus, nodes)
+        totals[MEMORY] = _memory_mib(wants, main, allocated, cpus, nodes)
         types = self._add_gres(main, totals)
         kept = {name: amount for name, amount in totals.items() if amount and self._has(name)}
         notes += [
@@ -213,7 +213,7 @@ class JobShapes:
 def _memory_mib(
     wants: JobRequest, main: Mapping[str, int], had: Mapping[str, int], cpus: int, nodes: int
 ) -> int:
-    """Return the memory of the whole job, in MiB; what stands for a whole node is what it had."""
+    """Return the memory of the whole job, in MiB; for a whole node, the memory that it had."""
     amount = main.get("mem", 0)
     if not amount:
         parsed = memory_of(wants.memory)

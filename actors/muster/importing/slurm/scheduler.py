@@ -69,7 +69,7 @@ _SELECT: Final = "selecttypeparameters"
 _TESTED: Final = "bf_max_job_test"
 _EACH: Final = ("bf_job_part_count_reserve", "bf_max_job_part")
 _DEFAULT_TESTED: Final = 500
-"""How many jobs Slurm's backfill tests if nothing else is said."""
+"""The default for how many jobs Slurm's backfill tests."""
 
 _LONGEST: Final = 40
 """The longest name of a scope, in characters, that names all its partitions."""
@@ -119,7 +119,7 @@ class Scopes:
         return self._groups.get(partition, "") if self.names else ""
 
     def use(self, queue: str, partition: str, run_s: int | None) -> None:
-        """Take note that a job of a partition is in a queue.
+        """Record that a job of a partition is in a queue.
 
         Args:
             queue: The queue.
@@ -325,7 +325,8 @@ def take_nodes(setup: SchedulerOptions, workload: Workload) -> None:
 
     Args:
         setup: How Slurm schedules.
-        workload: Gets the order of nodes with a comment; its account what cannot be said.
+        workload: Gets the order of nodes with a comment; its account, the options that a feed
+            cannot have.
     """
     value, place = setup.options.get(_SELECT, ("", ""))
     spreading = {name: one for name, one in setup.partitions.items() if one.spreads}

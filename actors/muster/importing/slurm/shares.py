@@ -192,7 +192,7 @@ class QueuesOfAccounts:
         return self._tree.queues.get(account) != self._tree.paths.get(account)
 
     def of(self, row: ShareRow, account: ImportAccount) -> str | None:
-        """Return the queue that gets what an account or a user has used; count why there is none."""
+        """Return the queue for the usage of an account or a user; count why there is none."""
         found = self._queues_of(row)
         if len(found) < 2:
             return next(iter(found)) if self.count(row, account) else None
@@ -227,7 +227,7 @@ def _add_usage(
     usage: Mapping[str, int],
     user: str = "",
 ) -> None:
-    """Let the feed begin with what a queue or a user has used of some resources."""
+    """Let the feed begin with the usage of some resources by a queue or a user."""
     event = event_fields(
         op="set_usage",
         queue=queue,
@@ -240,7 +240,7 @@ def _add_usage(
 def _take_half_life(
     setup: SchedulerOptions, workload: Workload, priority: PrioritySource, *, has_users: bool
 ) -> None:
-    """Let the queues, and users if there are any, take turns by what they have used."""
+    """Order the queues, and users if there are any, by their usage."""
     text, place = setup.options.get(_HALF_LIFE, ("", ""))
     half_life_s = minutes_s(text) if text else _WEEK_S
     if half_life_s is None:
@@ -254,22 +254,22 @@ def _take_half_life(
         workload.account.change(_OPTION, cause, place, f"PriorityDecayHalfLife={text}")
     half_life = format_duration(half_life_s * MICROSECONDS)
     properties = {"usage.half.life": half_life}
-    who = "queues"
+    subjects = "queues"
     if has_users:
         properties |= {"usage.users": "enabled", "application.sort.policy": "fair"}
-        who = "queues and users"
+        subjects = "queues and users"
     set_properties(workload, "root", properties)
     workload.comments.append(f"usage.half.life: {half_life}, {why}.")
     equal = ""
     if priority is not PrioritySource.NONE:
         equal = f" among those of the same priority (--priority {priority})"
-    remark = f"{who}: who had less lately, for its weight, goes first{equal} (--sshare)"
+    remark = f"{subjects}: who had less lately, for its weight, goes first{equal} (--sshare)"
     workload.remarks.append(remark)
 
 
 # IMPORT-33
 def _note_options(setup: SchedulerOptions, account: ImportAccount) -> None:
-    """Count what changes the shares or the usage in Slurm, and is not in the feed."""
+    """Count the options that change shares or usage in Slurm, and are not in the feed."""
     for name, (text, usual) in _NOT_TAKEN.items():
         value, place = setup.options.get(name.lower(), ("", ""))
         if value and value.upper() not in usual:
@@ -282,7 +282,7 @@ def _note_options(setup: SchedulerOptions, account: ImportAccount) -> None:
 
 # IMPORT-29
 def read_shares(file: str) -> Shares:
-    """Read what ``sshare`` prints with ``--parsable2``.
+    """Read the output of ``sshare --parsable2``.
 
     Args:
         file: Its name.
@@ -316,7 +316,7 @@ def _row(row: Row, file: str) -> ShareRow:
 
 
 def _shares(text: str, file: str, number: int) -> int:
-    """Return a number of shares; who has those of the parent, or none, counts as one."""
+    """Return a number of shares; those of the parent, or none, count as 1."""
     if text.lower() in ("", _PARENT):
         return 1
     return min(max(_amount("RawShares", text, file, number), 1), LARGEST)

@@ -48,7 +48,7 @@ _UNITS: Final[Mapping[str, int]] = {**_BYTES, "": 1}
 
 @final
 class TimeReader:
-    """Reads times; sacct prints local time without an offset unless it was told otherwise.
+    """Reads times; by default sacct prints local time without an offset.
 
     Args:
         zone: The time zone of times without an offset. Of an hour that a change of the clock
@@ -66,7 +66,7 @@ class TimeReader:
         It is ISO 8601 with or without an offset, or seconds since 1970.
 
         Returns:
-            None for ``Unknown``, ``None``, nothing, and what is no time.
+            None for ``Unknown``, ``None``, nothing, and any other text that is no time.
         """
         begin = self._usual.get(text[:15])
         if begin is not None and len(text) == 19 and text[16] == ":":
@@ -185,7 +185,7 @@ def tres_of(text: str) -> dict[str, int]:
 
 
 def count_of(text: str) -> int:
-    """Return a number of things such as ``4`` or ``1.5K``; 0 for what is none."""
+    """Return a count such as ``4`` or ``1.5K``; 0 for any other text."""
     match = _COUNT.fullmatch(text)
     if match is None:
         return 0
@@ -204,7 +204,7 @@ def rows_of(text: str, file: str, needed: Sequence[str], right: str) -> list[Row
     """Return the rows of a table.
 
     Args:
-        text: What was printed.
+        text: The output of the command.
         file: Its name for messages.
         needed: The columns that must be there, in lower case.
         right: The command that prints such a table.

@@ -1,4 +1,4 @@
-"""Tables of jobs, such as CSV files, with a mapping file that says what their columns mean."""
+"""Tables of jobs, such as CSV files, with a mapping file for the meaning of their columns."""
 
 from __future__ import annotations
 

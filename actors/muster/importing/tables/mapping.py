@@ -1,4 +1,4 @@
-"""The mapping file: what the columns of a table of jobs mean, and how their times are written.
+"""The mapping file: the meaning of the columns of a table of jobs, and the form of their times.
 
 All problems of the file are collected.
 """
@@ -45,7 +45,7 @@ class TableClock:
         unit_us: The unit of numbers, in microseconds.
         form: The form of dates, as ``strptime`` takes it; empty for ISO dates and numbers.
         origin_us: The instant from which numbers count, in microseconds since 1970; None if
-            nobody knows it.
+            it is unknown.
         zone: The time zone of dates without an offset.
     """
 
@@ -64,7 +64,7 @@ class TableClock:
 
     @property
     def right(self) -> str:
-        """What an instant has to look like, for messages."""
+        """The valid forms of an instant, for messages."""
         if self.form:
             return f"`time.format` of the mapping file says {self.form!r}"
         return "write 2026-01-31 18:30, a number, or its form as `time: {format: '%d.%m.%Y %H:%M'}`"
@@ -111,7 +111,7 @@ def _zone(name: str) -> tzinfo:
 
 
 Wide = Literal["gang", "split", "skip"]
-"""What becomes of a job of several asks: all or nothing; one by one; it is left out."""
+"""How to import a job of several asks: all or nothing; one by one; it is left out."""
 
 _PLACE: Final = re.compile(r"\{([^{}]*)\}")
 _FIELDS: Final = (
@@ -132,7 +132,7 @@ class AmountColumn:
 
     Attributes:
         column: The column.
-        unit: What stands behind the number, such as ``Mi``.
+        unit: The unit of the number, such as ``Mi``.
         default: The amount where the cell is empty; None if such a row is left out.
     """
 
@@ -144,7 +144,7 @@ class AmountColumn:
 @final
 @attrs.frozen
 class NodeMapping:
-    """What the columns of a table of nodes mean.
+    """The meaning of the columns of a table of nodes.
 
     Attributes:
         name: The name of a node, with ``{column}`` for values.
@@ -162,7 +162,7 @@ class NodeMapping:
 @final
 @attrs.frozen(kw_only=True)
 class JobMapping:
-    """What the columns of a table mean.
+    """The meaning of the columns of a table.
 
     Attributes:
         file: The name of the mapping file.
@@ -174,23 +174,23 @@ class JobMapping:
         estimate: The column with the time that it was expected to run, or None.
         user: The column with its user, or None.
         group: The column with the group of the user, or None.
-        resources: The columns with what it needs.
+        resources: The columns of its resources.
         tasks: The column with the number of its asks, or None.
         is_total: Whether amounts are those of the whole job, not of each ask.
         per_node: The most that one ask has of a type: a larger job becomes several asks.
-        wide: What becomes of jobs of several asks.
+        wide: How to import jobs of several asks.
         priority: The column whose value is the priority, or None.
-        factor: What that value is multiplied with.
+        factor: The factor for that value.
         selector: The column of each attribute that the node must have.
         queue: The path of the queue, with ``{column}`` for values.
         names: All columns that are named.
-        missing: What stands for an empty cell, by column.
+        missing: The text of an empty cell, by column.
         where: The patterns of columns that rows must have, one of each column.
         clock: How instants and times are written.
-        nodes: What a table of nodes means, or None.
-        delimiter: What parts the cells.
-        has_rules: Whether it says which jobs go to which queues by rules, for ``read_queues``.
-        fields: All fields that stand in it.
+        nodes: The meaning of a table of nodes, or None.
+        delimiter: The delimiter of cells.
+        has_rules: Whether it has rules for queues, for ``read_queues``.
+        fields: All its fields.
     """
 
     file: str

@@ -38,7 +38,7 @@ def rows_of(
 
     Args:
         source: The table.
-        delimiter: What parts its cells.
+        delimiter: The delimiter of its cells.
         needed: The columns that it must have.
         says: The mapping file, which names them.
 
@@ -65,7 +65,7 @@ def rows_of(
 
 
 def _delimiter_hint(columns: Sequence[str], delimiter: str, says: str) -> str:
-    """Return what to write if something else parts the cells."""
+    """Return the hint about another delimiter of cells."""
     if len(columns) != 1:
         return ""
     other = max((mark for mark in ";\t|," if mark != delimiter), key=columns[0].count)
@@ -137,7 +137,7 @@ def _shared(amounts: Mapping[str, int], members: int) -> Sizes:
 
 
 def _joined(one: Sizes, other: Sizes) -> Iterator[tuple[Mapping[str, int], int]]:
-    """Yield the sizes of members that have what both say, member by member."""
+    """Yield the sizes of members with the amounts of both, member by member."""
     first, second = iter(one), iter(other)
     size, count = next(first)
     more, times = next(second)
@@ -229,10 +229,10 @@ _WHOLE: Final = re.compile("[0-9]{1,15}", re.ASCII)
 @final
 @attrs.frozen
 class ImportOptions:
-    """What the user chose besides the mapping file.
+    """The options of the user besides the mapping file.
 
     Attributes:
-        wide: What becomes of jobs of several asks; None for what the mapping says.
+        wide: How to import jobs of several asks; None for the choice of the mapping file.
         priority: Whether the priority of the mapping counts.
         where: Further patterns that columns must match.
     """
@@ -273,8 +273,8 @@ def read_table(
         workload: Where the jobs go.
         queues: Chooses the queues.
         opener: Opens a file.
-        mapped: What the columns mean.
-        choice: What the user chose besides.
+        mapped: The meaning of the columns.
+        choice: The other options of the user.
 
     Raises:
         FeedError: If a file cannot be read, lacks a column, or has numbers for instants where
@@ -302,7 +302,7 @@ class _Rows:
         self._mapped = mapped
         self._wide = choice.wide or mapped.wide
         self._priority = mapped.priority if choice.priority else None
-        self._where = [*mapped.where.items(), *choice.where.items()]
+        self._filters = [*mapped.where.items(), *choice.where.items()]
         self._is_dated: bool | None = None
         self._largest = largest_of(workload.nodes)
         #: The values of attributes that nodes have, of those that jobs may select.
@@ -331,7 +331,7 @@ class _Rows:
         for column, instead in mapped.missing.items():
             if not row.get(column, "").strip():
                 row[column] = instead
-        for column, patterns in self._where:
+        for column, patterns in self._filters:
             value = row[column].strip()
             if not any(fnmatchcase(value, pattern) for pattern in patterns):
                 raise _LeftOutError(f"{column} is not {' or '.join(patterns)}", value)
@@ -509,7 +509,7 @@ class _Rows:
 
 
 def _names(sizes: int) -> Sequence[str]:
-    """Return the names of the asks of a job that are of so many sizes."""
+    """Return the names of the asks of a job, by the number of their sizes."""
     if sizes == 1:
         return ("task",)
     return ("worker", "rest") if sizes == 2 else [f"size-{number + 1}" for number in range(sizes)]

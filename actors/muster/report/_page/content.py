@@ -177,7 +177,7 @@ class Content:
 
 
 def _summed(series: Mapping[str, Series], buckets: int) -> Mapping[str, Sequence[int]]:
-    """Return what was used until each bucket begins, and until the last one ends."""
+    """Return the usage until the begin of each bucket, and until the end of the last one."""
     return {
         kind: [0, *accumulate([*one.areas, *[0] * (buckets - len(one.areas))])]
         for kind, one in series.items()
@@ -185,7 +185,7 @@ def _summed(series: Mapping[str, Series], buckets: int) -> Mapping[str, Sequence
 
 
 def _within(sums: Mapping[str, Sequence[int]], end: int, length: int) -> Mapping[str, int]:
-    """Return what was used in so many buckets until one ends."""
+    """Return the usage in a number of buckets, up to the end of one."""
     return {kind: areas[end] - areas[max(end - length, 0)] for kind, areas in sums.items()}
 
 

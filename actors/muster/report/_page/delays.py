@@ -289,11 +289,13 @@ def _reservation(content: Content, wait: Wait) -> str:
 
 def _why(content: Content, wait: Wait) -> str:
     reasons = content.recorder.reasons
-    asked = reasons.reasons_of(wait.key)
-    if asked is not None:
-        words = dated(asked.last, asked.names_us, content.instant)
-        past = "" if asked.past is None else f"<small>{safe_long(asked.past)}</small>"
-        return f"{_counted(asked.codes)}<small>{safe_long(words)}</small>{past}"
+    found_reasons = reasons.reasons_of(wait.key)
+    if found_reasons is not None:
+        words = dated(found_reasons.last, found_reasons.names_us, content.instant)
+        past = (
+            "" if found_reasons.past is None else f"<small>{safe_long(found_reasons.past)}</small>"
+        )
+        return f"{_counted(found_reasons.codes)}<small>{safe_long(words)}</small>{past}"
     others = reasons.code_counts(wait.queue, wait.came_us, wait.came_us + wait.wait_us)
     return f'<span class="others">{_counted(others)}</span>' if others else NOTHING
 

@@ -118,7 +118,7 @@ class ObservedBinder:
 
     Attributes:
         runs: All runs so far.
-        faults: The faults in when it was run, and in what it was told when it was cancelled.
+        faults: The faults in when it was run, and in the reasons of its cancellations.
     """
 
     def __init__(self, binder: muster.Binder, story: Story) -> None:
@@ -141,7 +141,7 @@ class ObservedBinder:
 
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._mind, run, allocation)
+                nursery.start_soon(self._record_cancellation, run, allocation)
                 try:
                     await self._binder.run(allocation, on_started)
                 finally:
@@ -152,7 +152,7 @@ class ObservedBinder:
         finally:
             run.over = True
 
-    async def _mind(self, run: BinderRun, allocation: muster.Allocation) -> None:
+    async def _record_cancellation(self, run: BinderRun, allocation: muster.Allocation) -> None:
         """Record when a run is cancelled, even if the binder shields itself from that."""
         try:
             await trio.sleep_forever()
@@ -222,7 +222,7 @@ class WatcherEnd(StrEnum):
 @final
 @attrs.define(eq=False)
 class WatcherLog:
-    """What a watcher has seen.
+    """The log of a watcher.
 
     Attributes:
         watcher: The plan of the watcher.
@@ -327,11 +327,11 @@ async def _read(decisions: muster.Decisions, seen: WatcherLog, story: Story) -> 
 
 
 def faults_of(number: int, seen: WatcherLog, story: Story, *, at_rest: bool) -> list[str]:
-    """Return the faults of what a watcher has seen.
+    """Return the faults in the log of a watcher.
 
     Args:
         number: The number of the watcher.
-        seen: What it has seen.
+        seen: The log of the watcher.
         story: All decisions.
         at_rest: Whether no task can continue, so that a waiting watcher has read everything.
     """

@@ -100,7 +100,7 @@ def command(
     if output == "json":
         click.echo(json.dumps(_as_map(finding, tally, options)))
     elif finding is not None:
-        _tell(finding, options, programs)
+        _print_finding(finding, options, programs)
     elif token is not None:
         click.echo("nothing found")
     if finding is not None:
@@ -190,7 +190,7 @@ def replay_command(finding: Finding, options: str = "") -> str:
     return f"python -m muster.testing.fuzz --replay {finding.token}{options}"
 
 
-def _tell(finding: Finding, options: str, programs: int) -> None:
+def _print_finding(finding: Finding, options: str, programs: int) -> None:
     click.echo(f"\nfound by program {finding.first}:\n")
     click.echo("\n".join(finding.outcome.faults))
     click.echo(f"\nthe program:\n\n{finding.outcome.program}")

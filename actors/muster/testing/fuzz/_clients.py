@@ -127,7 +127,7 @@ class StepRunner:
         binder: ObservedBinder | None,
         attempts: int | None,
     ) -> None:
-        self._who = who
+        self._name = who
         self._scheduler = scheduler
         self._clock = clock
         self._call_log = call_log
@@ -200,7 +200,7 @@ class StepRunner:
         judge: Judge | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the call returns
         return await self._call_log.note(
-            self._who,
+            self._name,
             what or step.op,
             str(step) if what is None else f"{what} of {step}",
             ask,
@@ -349,7 +349,7 @@ class StepRunner:
         if done is not None:
             self.left.append(kept)
         if done and was_over and kept.seq:
-            self._call_log.faults.append(f"{step} of {self._who} has released another allocation")
+            self._call_log.faults.append(f"{step} of {self._name} has released another allocation")
 
     async def _wait_ended(self, step: Step, kept: KeptAllocation) -> None:
         name = (kept.allocation.app, kept.allocation.ask)
@@ -403,17 +403,17 @@ def faults_at_rest(
     call_log: CallLog,
     story: Story,
     binder: ObservedBinder | None,
-    hands: Iterable[StepRunner],
+    runners: Iterable[StepRunner],
     seen: Iterable[WatcherLog],
 ) -> list[str]:
     """Return all faults while every task is blocked and the block has not ended."""
     faults = [fault for call in call_log.open.values() for fault in _of_call(call, story, binder)]
-    for hand in hands:
-        for kept in hand.left:
+    for runner in runners:
+        for kept in runner.left:
             ask = (kept.allocation.app, kept.allocation.ask)
             if kept.seq and _bound_by(story, ask) == kept.seq:
                 faults.append(f"{ask} was released, and is bound by decision {kept.seq} still")
-        hand.left.clear()
+        runner.left.clear()
     if binder is not None:
         faults += _of_binder(binder, story)
     for number, one in enumerate(seen):

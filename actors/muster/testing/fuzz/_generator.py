@@ -335,7 +335,7 @@ def _store(choices: Choices) -> Store | None:
 
 
 def _leave(choices: Choices) -> Leave:
-    how = choices.of(
+    method = choices.of(
         (
             LeaveMethod.DONE,
             LeaveMethod.DONE,
@@ -346,7 +346,7 @@ def _leave(choices: Choices) -> Leave:
         )
     )
     at = choices.large() % (60, 300, 1500)[choices.number(3)]
-    return Leave(how, at if how is not LeaveMethod.DONE else 0)
+    return Leave(method, at if method is not LeaveMethod.DONE else 0)
 
 
 def _binds(choices: Choices) -> tuple[Bind, ...]:

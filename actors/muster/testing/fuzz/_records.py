@@ -338,7 +338,7 @@ class Story:
         if gang is None or ask not in gang.bound:
             return
         gang.bound.discard(ask)
-        # ONCE-4: whoever does not come back may leave too few members for another wait.
+        # ONCE-4: members that do not come back may leave too few for another wait.
         stays = not any(life.once for life in self.history.lives.get(ask, ()))
         gang.all_lost = gang.all_lost and stays and decision.reason in _LOST
         if not gang.bound and gang.all_lost:

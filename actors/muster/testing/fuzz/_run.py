@@ -246,7 +246,7 @@ class _Runner:
         self.faults: list[str] = []
         self._story = Story()
         self._call_log = CallLog(self._is_closing, self._story)
-        self._hands: list[StepRunner] = []
+        self._runners: list[StepRunner] = []
         self._seen: list[WatcherLog] = []
         self._binder = self._make_binder(make_binder)
         self._scope = trio.CancelScope()
@@ -291,7 +291,7 @@ class _Runner:
                 await self._run()
 
     def _begin_life(self) -> None:
-        """Forget what the life before was about; its decisions are the beginning of the story."""
+        """Clear the state of the previous life; its decisions are the beginning of the story."""
         self._life += 1
         self._quiet, self._early = trio.Event(), trio.Event()
         self._scope = trio.CancelScope()
@@ -299,7 +299,7 @@ class _Runner:
         # What came due since the last block was left goes off late, at its own instant.
         self._story.awake_us = 0
         self._faults_of_watchers()
-        self._hands.clear()
+        self._runners.clear()
 
     def _faults_of_watchers(self) -> None:
         for number, seen in enumerate(self._seen):
@@ -363,7 +363,7 @@ class _Runner:
                 self._is_leaving = True
 
     async def _body(self, scheduler: muster.Scheduler, outside: trio.Nursery) -> None:
-        main = self._make_hands("main", scheduler)
+        main = self._make_runner("main", scheduler)
         for step in self._program.prelude if self._life == 1 else ():
             await main.do(step)
         async with trio.open_nursery() as inside:
@@ -373,9 +373,9 @@ class _Runner:
                 place = outside if watcher.outside else inside
                 place.start_soon(watch, scheduler, seen, self._story)
             for number, client in enumerate(map(self._part, self._program.clients)):
-                hands = self._make_hands(f"client {number}", scheduler)
+                runner = self._make_runner(f"client {number}", scheduler)
                 place = outside if client.outside else inside
-                place.start_soon(self._client, hands, client)
+                place.start_soon(self._client, runner, client)
             await self._wait_to_leave()
             inside.cancel_scope.cancel()
         if self._quiet.is_set():
@@ -391,11 +391,11 @@ class _Runner:
         steps = client.steps[:half] if self._life == 1 else client.steps[half:]
         return attrs.evolve(client, steps=steps)
 
-    async def _client(self, hands: StepRunner, client: Client) -> None:
-        await hands.work_off(client)
+    async def _client(self, runner: StepRunner, client: Client) -> None:
+        await runner.work_off(client)
 
-    def _make_hands(self, who: str, scheduler: muster.Scheduler) -> StepRunner:
-        hands = StepRunner(
+    def _make_runner(self, who: str, scheduler: muster.Scheduler) -> StepRunner:
+        runner = StepRunner(
             who,
             scheduler=scheduler,
             clock=self.clock,
@@ -406,8 +406,8 @@ class _Runner:
             binder=self._binder,
             attempts=self._program.bind_attempts,
         )
-        self._hands.append(hands)
-        return hands
+        self._runners.append(runner)
+        return runner
 
     async def _wait_to_leave(self) -> None:
         """Wait until no task can continue, or until the step at which the block is to end."""
@@ -446,7 +446,7 @@ class _Runner:
         self._story.enter(at_us, event)
 
     def close(self, at_us: int, /) -> None:
-        """Record the end of a batch, which is on disk before anybody hears of it."""
+        """Record the end of a batch, which is on disk before it is announced."""
         self._batches += 1
         if self.stored is not None and (kept := self.stored.kept()) < self._batches:
             self.faults.append(f"batch {self._batches} was announced, and {kept} were on disk")
@@ -459,7 +459,7 @@ class _Runner:
             await wait_all_tasks_blocked()
             if not self._has_left and not self._is_closing():
                 self.faults += faults_at_rest(
-                    self._call_log, self._story, self._binder, self._hands, self._seen
+                    self._call_log, self._story, self._binder, self._runners, self._seen
                 )
             if self.faults:
                 await _give_up(everything)
@@ -480,8 +480,8 @@ class _Runner:
         return round(self.clock.current_time() * MICROSECONDS)
 
     def _stuck(self) -> None:
-        where = "the block has been left" if self._has_left else "the block is not left"
-        self.faults.append(f"nothing can go on, and {where}")
+        state = "the block has been left" if self._has_left else "the block is not left"
+        self.faults.append(f"nothing can go on, and {state}")
         self.faults += [str(call) for call in self._call_log.open.values()]
 
     # Afterwards

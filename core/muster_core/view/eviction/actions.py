@@ -57,7 +57,7 @@ class EvictionAction(ABC):
         #: The asks without a plan in the current state, and the groups.
         self._without_plan: set[AlikeAsks] = set()
         self._groups_without_plan: set[tuple[str, ...]] = set()
-        #: Former preemptors without a plan that were evicted; this says nothing of other asks.
+        #: Former preemptors without a plan that were evicted; other asks may have a plan.
         self._losers_without_plan: set[Alike] = set()
         self._known: tuple[int, ...] = ()
 
@@ -86,7 +86,7 @@ class EvictionAction(ABC):
 
     @abstractmethod
     def alike(self, leaf: LeafView, ask: Ask, bit: int) -> AlikeAsks:
-        """Return what an ask shares with asks that have the same plans."""
+        """Return the key that an ask shares with asks that have the same plans."""
 
     def may(self, ask: Ask) -> bool:
         """Return whether this way of eviction is open to an ask."""
@@ -316,7 +316,7 @@ def exempt_gangs(state: ViewState, ask: Ask) -> frozenset[str]:
 
 @final
 class Reclaim(EvictionAction):
-    """Reclaim: evictions for queues below what they deserve."""
+    """Reclaim: evictions for queues below their deserved amounts."""
 
     def __init__(self, state: ViewState) -> None:
         super().__init__(state)
@@ -386,7 +386,7 @@ class ReclaimEligibility(Eligibility):
 
     Args:
         exempt: The gangs whose members are no victims.
-        claimant: The queue below what it deserves.
+        claimant: The queue below its deserved amounts.
     """
 
     reason = Reason.RECLAIMED
@@ -438,7 +438,7 @@ def claimant_of(leaf: LeafView, ask: Ask) -> ViewQueue | None:
 
 
 def _deserves(queue: ViewQueue, resources: Resources) -> bool:
-    """Return whether a queue deserves so much more than it has."""
+    """Return whether a queue deserves these amounts beside those that it has."""
     deserved = queue.deserved
     # RECLAIM-1, SHARE-14
     named = [name for name in resources if queue.by_weight or deserved[name]]

@@ -72,7 +72,7 @@ class Losses:
 
     # RECLAIM-10
     def share(self, leaf: LeafView, total: Mapping[str, int]) -> float:
-        """Return the fair share of a leaf with what is left in it."""
+        """Return the fair share of a leaf after its losses."""
         if not self._lost.get(leaf.key):
             share = self._shares.get(leaf.key)
             if share is None:
@@ -160,7 +160,7 @@ class VictimRules(ABC):
         self.sides: LeafRelations = {}
 
     def deserves(self, side: LeafRelation, victim: Victim, losses: Losses) -> bool:
-        """Return whether a victim may be taken, apart from what its queues protect."""
+        """Return whether a victim may be taken, regardless of the protection of its queues."""
         return not self.is_beyond(side, victim.place[0])
 
     # RECLAIM-9, RECLAIM-10, RECLAIM-11, QUOTA-10

@@ -380,7 +380,7 @@ class QuotaPreemption:
     def __init__(self, state: ViewState, victim_index: VictimIndex) -> None:
         self._state = state
         self._victim_index = victim_index
-        #: The keys of the queues in which there is nobody to take, in the current state.
+        #: The keys of the queues without victims, in the current state.
         self._exhausted: set[int] = set()
         self._known: tuple[int, ...] = ()
 

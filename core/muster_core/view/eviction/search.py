@@ -172,22 +172,22 @@ class VictimIndex:
         changed = None if on_node is None else node.changed
         if on_node is None:
             on_node = NodeVictims()
-        gone: list[Victim] = []
+        unusable: list[Victim] = []
         come: list[Victim] = []
         for holder in {**on_node.held, **node.held} if changed is None else changed:
             victim = on_node.held.get(holder)
             if victim is not None:
                 if victim.is_current():
                     continue
-                gone.append(victim)
+                unusable.append(victim)
             if holder in node.held:
                 come.append(victim_of(self._state, *holder))
                 if len(come) % SIZE == 0:
                     yield
         self._by_node[node], node.changed = on_node, {}
-        if gone or come:
-            on_node.change(gone, come)
-            for victim in gone:
+        if unusable or come:
+            on_node.change(unusable, come)
+            for victim in unusable:
                 self._remove(victim)
             for victim in come:
                 self._add(victim)
@@ -316,14 +316,14 @@ class VictimSearch:
 
     # QUOTA-6
     def begin_below(self, queue: ViewQueue, over: Mapping[str, int]) -> Steps[bool]:
-        """Find who could be taken so that a queue has less of some types.
+        """Find the victims with which a queue would have less of some types.
 
         Args:
             queue: The queue.
             over: How much of each type it has too much.
 
         Returns:
-            Whether there may be somebody.
+            Whether there may be any.
         """
         for number, leaf in enumerate(self.state.leaves_below(queue), 1):
             if any(leaf.allocated):
@@ -363,7 +363,7 @@ class VictimSearch:
 
     def missing_on(self, node: Node | None) -> tuple[dict[str, int], DevicesAfter]:
         """Return how much is missing on a node, negative where there is more, and of devices."""
-        assert node is None, "nobody is to be placed"
+        assert node is None, "no ask is to be placed"
         return {}, DevicesAfter((), None)
 
     def sides_on(self, node: NodeVictims) -> Iterator[tuple[LeafRelation, LeafOnNode]]:
@@ -392,7 +392,7 @@ class PlanSearch(VictimSearch):
         self._ranks: dict[int, Rank] = {}
 
     def begin(self) -> Steps[bool]:
-        """Find what can be known before a node is looked at.
+        """Prepare the search for an ask, before a node is looked at.
 
         Returns:
             Whether there may be a plan.
@@ -423,7 +423,7 @@ class PlanSearch(VictimSearch):
 
     # SERVICE-7
     def begin_on(self, node: Node) -> Steps[bool]:
-        """Find what can be known before one node is looked at, of an ask that has headroom.
+        """Prepare the search for an ask that has headroom, before one node is looked at.
 
         Args:
             node: The only node that counts, which lacks something for the ask.
@@ -499,7 +499,7 @@ class PlanSearch(VictimSearch):
         return True
 
     def _suffice(self, leaves: Iterable[int], name: str, wanted: int) -> bool:
-        """Return whether so much of a type can be taken from leaves."""
+        """Return whether an amount of a type can be taken from leaves."""
         for leaf in leaves:
             wanted -= self._most[leaf].get(name, 0)
             if wanted <= 0:
@@ -591,7 +591,7 @@ class PlanSearch(VictimSearch):
 
 # RESERVED-5
 def lack_on(node: Node, shape: Shape) -> dict[str, int]:
-    """Return how much of each type a node lacks for an ask, of devices at least so much."""
+    """Return how much of each type a node lacks for an ask; of devices, a lower bound."""
     lack: dict[str, int] = {}
     for name, amount in shape.resources.items():
         free = node.room.get(name, 0) - node.used.get(name, 0)

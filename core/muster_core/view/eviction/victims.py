@@ -415,7 +415,7 @@ class NodeVictims:
 
 
 _FEW = 8
-"""If more than one in so many change, all are sorted again."""
+"""The part of victims that may change before all are sorted again: one in this many."""
 
 
 def remove_victim(victims: list[Victim], victim: Victim, *, by_priority: bool = True) -> None:

@@ -6,7 +6,7 @@ PREEMPTION-1, SERVICE-4) are found here, all others in the modules beside this o
 The dominant reasons of many asks are found without explaining each: only their codes, and what asks
 have in common only once. Whatever decides a code is decided by the same functions as in an
 explanation. What most of the reasons depend on is the application, the shape and the gang of an
-ask: a *cell*. So they are found once for each cell, and for an ask only what is its own.
+ask: a *cell*. So they are found once for each cell, and for an ask only its own ones.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ class Explainer:
         self._finder = finder
         self._reservations = reservations
         self._turns = TurnOrder(state)
-        #: Tells what is reserved for asks and groups.
+        #: Finds the reservations for asks and groups.
         self.reserved_for = ReservedFor(state, reservations)
         #: Finds the dominant reasons of many asks.
         self.dominants = DominantReasons(state, permits, self._turns, rooms, finder)
@@ -397,7 +397,7 @@ class Explainer:
 
     # OUTLOOK-6
     def reserved_for_gang(self, gang: ViewGang) -> Reserved | None:
-        """Return what is reserved for what the group of a gang lacks, or None."""
+        """Return the reservation for the missing members of the group of a gang, or None."""
         return self.reserved_for.group(self._state.gang_index.group_of(gang).names)
 
     def prepare(self) -> Steps[None]:
@@ -458,7 +458,7 @@ class Explainer:
         return why_rolled_back(self._state, gang, group, failure, reserved)
 
     def _lacks(self, app: ViewApp, ask: Ask) -> tuple[int, Mapping[str, int]] | None:
-        """Return how many members the Strict group of an ask lacks, and what they need together.
+        """Return how many members the Strict group of an ask lacks, and the sum of their resources.
 
         Returns:
             None if it is in no such group, or if the group lacks one alone.

@@ -58,7 +58,7 @@ def refusal(gang: ViewGang, group: ViewGroup) -> PendingReason | None:
 def waiting(
     gang: ViewGang, group: ViewGroup, first_end: tuple[int, ViewGang] | None, now_us: int
 ) -> tuple[PendingReason, ...]:
-    """Return what a waiting member waits for.
+    """Return the reason why a waiting member waits.
 
     Args:
         gang: Its gang.
@@ -129,16 +129,16 @@ _MOST_NAMED: Final = 4
 # OUTLOOK-6
 @final
 class ReservedFor:
-    """Tells what is reserved, between two batches; a new one is needed after each change."""
+    """Finds reservations, between two batches; a new one is needed after each change."""
 
     def __init__(self, state: ViewState, reservations: Reservations) -> None:
         self._state = state
         self._reservations = reservations
-        #: What was found, by reservation: the members of a gang share it.
+        #: The results, by reservation: the members of a gang share them.
         self._found: dict[int, Reserved] = {}
 
     def ask(self, ask: Ask) -> Reserved | None:
-        """Return what is reserved for the party of a pending ask, or for its group; or None."""
+        """Return the reservation for the party of a pending ask, or for its group; or None."""
         for one in self._in_force():
             if any(member.ask is ask for member, _ in one.places):
                 return self._snapshot_of(one)
@@ -146,20 +146,23 @@ class ReservedFor:
         return None if group is None else self.group(group.names)
 
     def group(self, names: Sequence[str]) -> Reserved | None:
-        """Return what is reserved for the missing members of a group of gangs, or None."""
+        """Return the reservation for the missing members of a group of gangs, or None."""
         found = (one for one in self._in_force() if one.party.group == names)
         one = next(found, None)
         return None if one is None else self._snapshot_of(one)
 
     def _in_force(self) -> list[Reservation]:
-        """Return what is reserved; of an ask in two parties, what a snapshot tells comes first."""
+        """Return the reservations; of an ask in two parties, that of a snapshot comes first."""
         in_force = self._reservations.in_force.reservations
         return sorted(in_force, key=lambda one: one.scope.config.path, reverse=True)
 
     def _snapshot_of(self, one: Reservation) -> Reserved:
         found = self._found.get(id(one))
         if found is None:
-            waits_for = [(named(it.app, it.allocation.ask), it.node.name) for it in self._ends(one)]
+            waits_for = [
+                (named(release.app, release.allocation.ask), release.node.name)
+                for release in self._ends(one)
+            ]
             places = [(named(member.app, member.ask), node) for member, node in one.places]
             found = Reserved(one.scope.config.path, one.start_us, tuple(places), tuple(waits_for))
             self._found[id(one)] = found
@@ -191,10 +194,10 @@ class ReservedFor:
 
 
 def reserved_since(reserved: Reserved, written: Callable[[int], str] = seconds) -> str:
-    """Say from when on something is reserved, and what it waits for.
+    """Return the start of a reservation and the asks for which it waits, as text.
 
     Args:
-        reserved: What is reserved.
+        reserved: The reservation.
         written: Writes an instant, given in microseconds since the origin.
     """
     asks = [f"{ask} on {node}" for ask, node in reserved.waits_for]
@@ -266,7 +269,7 @@ def why_rolled_back(
         group: Its group.
         failure: The member that fitted nowhere in the last round; None if none was tried, since
             the group was sure not to fit.
-        reserved: What is reserved for the group, or None.
+        reserved: The reservation for the group, or None.
     """
     facts: dict[str, Fact] = {"gang": gang.name}
     if failure is not None:
@@ -310,8 +313,8 @@ def _why_failed(state: ViewState, failure: CycleFailure) -> str:
     gang = None if ask.gang is None or not failure.misplaced else state.gangs[ask.gang]
     topology = None if gang is None else topology_of(gang)
     if topology is not None:
-        where = f"no node that the topology {topology} lets it take"
-        return f"{where} had room for {member}{held}"
+        nodes_text = f"no node that the topology {topology} lets it take"
+        return f"{nodes_text} had room for {member}{held}"
     return f"no node had room for {member}{held}"
 
 

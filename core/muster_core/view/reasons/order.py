@@ -94,7 +94,7 @@ class TurnOrder:
 
     # BACKFILL-4
     def blocker_of(self, leaf: LeafView) -> tuple[str, Turn] | None:
-        """Return the queue that keeps strict order above a leaf, and what may block it, or None."""
+        """Return the queue that keeps strict order above a leaf, and its possible blocker, or None."""
         scope = self._state.scopes.strict(leaf)
         if scope is None:
             first = self.first_to_block(leaf) if leaf.config.settings.blocking else None
@@ -378,14 +378,14 @@ def _has_used(state: ViewState, own: Turn, level: Level) -> str:
     if level.at == leaf.config.path:
         user = own.app.identity.user[0] or ""
         found = next(one for one in usages.of_users(leaf, total) if one.user == user)
-        who = f"user {user!r}" if user else "who has no user"
+        user_text = f"user {user!r}" if user else "who has no user"
     else:
         parent = next(above for above in leaf.line if above.config.path == level.at)
         assert isinstance(parent, ParentView), "what has children is a parent"
         found = next(one for one in usages.of_children(parent, total) if one.queue == level.own)
-        who = level.own
+        user_text = level.own
     times = f"{found.had / found.due:.2g}" if found.had else "0"
-    return f"{who} has used {times} times its part in the last {_as_days(found.half_life_us)}"
+    return f"{user_text} has used {times} times its part in the last {_as_days(found.half_life_us)}"
 
 
 _DAY_US: Final = 86_400_000_000

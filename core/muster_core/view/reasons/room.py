@@ -249,13 +249,13 @@ def no_room(
     seen: NodeSurvey,
     lacks: Callable[[], tuple[int, Mapping[str, int]] | None] | None = None,
 ) -> Iterator[PendingReason]:
-    """Return what nodes lack if none has room, and whether enough is free in parts.
+    """Return the amounts that nodes lack if none has room, and whether enough is free in parts.
 
     Args:
         ask: The ask.
         seen: The nodes as they are for it.
-        lacks: Returns how many members the Strict group of the ask lacks, and what they ask for
-            together; None if it is in none, or the only one that it lacks.
+        lacks: Returns how many members the Strict group of the ask lacks, and the sum of their
+            requests; None if it is in none, or the only one that it lacks.
     """
     if seen.fitting:
         return
@@ -348,7 +348,7 @@ Capacity: TypeAlias = frozenset[tuple[str, int]]
 
 @final
 class _KnownNode(NamedTuple):
-    """What is known of a node in one of its versions."""
+    """A node in one of its versions, as a survey counts it."""
 
     version: int
     free: Mapping[str, int]
@@ -356,7 +356,7 @@ class _KnownNode(NamedTuple):
 
 
 _NEW: Final = _KnownNode(-1, {}, frozenset())
-"""What is known of a new node."""
+"""The values of a new node."""
 
 
 @final
@@ -368,7 +368,7 @@ class NodeRoom:
         self._changes = -1
         self._ever: dict[Shape, bool] = {}
         self._late: dict[tuple[Shape, bool], Code | None] = {}
-        #: What is free on all nodes; no zeros.
+        #: The free amounts of all nodes; no zeros.
         self._free: dict[str, int] = {}
         #: How many nodes have each capacity.
         self._capacities: dict[Capacity, int] = {}
@@ -418,7 +418,7 @@ class NodeRoom:
         return Code.FRAGMENTED if is_in_parts(ask, self._free) else Code.NO_NODE_FITS
 
     def _look_at_nodes(self) -> None:
-        """Take note of all nodes; only those that have changed cost time."""
+        """Update the records of all nodes; only those that have changed cost time."""
         if self._is_current:
             return
         self._is_current = True
@@ -447,7 +447,7 @@ class NodeRoom:
 
 
 def _free_on(node: Node) -> Mapping[str, int]:
-    """Return what any ask may use of a node, as a survey counts it; no zeros."""
+    """Return the free amounts of a node, as a survey counts them; no zeros."""
     if not node.schedulable:
         return {}
     left = {kind: most - node.used.get(kind, 0) for kind, most in node.room.items()}

@@ -185,7 +185,7 @@ def limit_reasons(app: ViewApp, ask: Ask) -> Iterator[PendingReason]:
 
 
 def named_limit(limit: ViewLimit[ViewApp]) -> str:
-    """Name a limit: whose it is, and where."""
+    """Return the name of a limit: its user or group, and its queue."""
     return f"the limit of {_limit_holder(limit)} in {limit.path}"
 
 
@@ -221,7 +221,7 @@ def _add_applications(found: _LimitExcess, limit: ViewLimit[ViewApp], app: ViewA
 
 
 MOST_MEMBERS: Final = 100_000
-"""Of a gang with more members nothing is said."""
+"""The most members of a gang for which shortfalls are found."""
 
 _MOST_SHAPES: Final = 16
 """How many different shapes of members are compared with every node."""
@@ -302,7 +302,7 @@ class _BoundNeed:
         least: The least of each type that as many of them as are needed ask for together.
         held: What those of them ask for that hold a node.
         is_exact: Whether no choice of members needs more.
-        asked: What they ask for of each type, while they are counted.
+        asked: The amounts that they ask for of each type, while they are counted.
     """
 
     count: int = 0
@@ -358,7 +358,7 @@ class _Need:
 
     @classmethod
     def of(cls, state: ViewState, gang: ViewGang) -> Steps[_Need]:
-        """Return what as many members of a gang need as must hold a node."""
+        """Return the needs of as many members of a gang as must hold a node."""
         need, definition = cls(), gang.definition
         if definition is None or gang.children > MOST_MEMBERS:
             need.is_known = False
@@ -378,7 +378,7 @@ class _Need:
     def add_members(
         self, state: ViewState, members: Sequence[tuple[ViewApp, Ask, _Held]], least: int
     ) -> Steps[None]:
-        """Count members, of which at least so many must hold a node."""
+        """Count members, of which at least a number must hold a node."""
         total, placed = len(members), 0
         nodes = self.parts.setdefault(None, _BoundNeed())
         for piece in in_pieces(members):
@@ -428,7 +428,7 @@ class _Need:
             add_to(own.held, part.held)
 
     def over(self, bound: ViewQueue | ViewLimit[ViewApp], who: str) -> Shortfall | None:
-        """Return what a queue or a limit has too little of, or None."""
+        """Return the shortfall of a queue or a limit, or None."""
         part = self.parts.get(bound)
         if part is None:
             return None

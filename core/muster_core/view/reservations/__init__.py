@@ -1,4 +1,4 @@
-"""Reservations of a backfill scope: who gets which nodes, from when on, and who would delay that.
+"""Reservations of a backfill scope: asks, their nodes and starts, and the asks that would delay them.
 
 It looks ahead on projections, which are views of what the nodes and quotas would be; the view
 itself is only read. It knows nothing of rounds and permits, which ask it and carry out what it

@@ -90,7 +90,7 @@ class ActiveReservations:
         self._until_us = min(self._until_us, until_us)
 
     def before(self, party: Party) -> Reservation | None:
-        """Return what was reserved for the same asks at the end of the round before, or None."""
+        """Return the reservation for the same asks at the end of the round before, or None."""
         return self._before.get(party.keys)
 
     def of(self, scope: ViewQueue) -> list[Reservation]:
@@ -108,7 +108,7 @@ class ActiveReservations:
 
     # CHECKPOINT-5
     def load(self, reservations: Iterable[Reservation], now_us: int) -> None:
-        """Take over what was in force at the instant of the last round, in microseconds."""
+        """Load the reservations in force at the instant of the last round, in microseconds."""
         self.reservations, self.now_us = list(reservations), now_us
 
 
@@ -117,8 +117,8 @@ class ActiveReservations:
 class StartView:
     """The view at the start of a reservation, with the parties that hold their nodes then.
 
-    Few nodes are asked about, so those on which nobody asks whether an ask fits are left as they
-    are, as long as no headroom depends on them.
+    Few nodes are asked about, so those for which no caller asks whether an ask fits are left as
+    they are, as long as no headroom depends on them.
 
     Args:
         without: An ask that holds nothing, or None.
@@ -206,7 +206,7 @@ class Backfill:
     """Finds nodes where asks delay no reservation.
 
     Args:
-        in_force: What is reserved.
+        in_force: The reservations.
     """
 
     _state: ViewState
@@ -269,7 +269,7 @@ class Backfill:
         """Return a test whether an ask on a node delays no reservation; None if it never delays one."""
         if self._state.scopes.backfill(leaf) is None:
             return None
-        holdings = self._telling(leaf, app, ask)
+        holdings = self._sufficient_holdings(leaf, app, ask)
         if holdings is None:
             return lambda node: self.delayed_by(leaf, app, ask, node) is None
         end, now_us = self._end_of(leaf, ask), self._in_force.now_us
@@ -283,19 +283,19 @@ class Backfill:
 
         return may if is_enough else _never
 
-    def _telling(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Holdings | None:
+    def _sufficient_holdings(self, leaf: LeafView, app: ViewApp, ask: Ask) -> Holdings | None:
         """Return the holdings if they suffice to see whether an ask delays a reservation, else None."""
         scope = self._state.scopes.backfill(leaf)
         if scope is None or has_topology(self._state, Member(app, ask)):
             return None
         holdings = self.holdings_of(scope)
-        if not holdings.tell(ask) or self._in_force.has_one_for(ask):
+        if not holdings.show_delays(ask) or self._in_force.has_one_for(ask):
             return None
         of_own_group = any(ask.gang in one.party.group for one in self._in_force.reservations)
         return None if ask.gang is not None and of_own_group else holdings
 
     def holdings_of(self, scope: ViewQueue) -> Holdings:
-        """Return what the parties of the reservations in force in a scope are to hold."""
+        """Return the future holdings of the parties with reservations in a scope."""
         holdings = self._holdings.setdefault(scope.key, Holdings(self._state))
         holdings.follow(self._in_force.of(scope))
         return holdings
@@ -336,7 +336,7 @@ class Backfill:
         return None
 
     def _forget_if_changed(self) -> None:
-        """Forget what was found of starts and of who is held back, if it may differ now."""
+        """Forget the results about starts and held-back asks, if they may differ now."""
         now = (
             self._in_force.rounds,
             self._state.nodes.changes,
@@ -365,7 +365,7 @@ class Backfill:
 
     # BACKFILL-26
     def _at_start(self, reservation: Reservation, ask: Ask) -> StartView:
-        """Return what the view will be when a reservation starts, to see whether an ask fits."""
+        """Return the view at the start of a reservation, to check whether an ask fits."""
         state, now_us = self._state, self._in_force.now_us
         if self._in_force.has_one_for(ask):
             return StartView(state, now_us, reservation, self._in_force.reservations, ask)
@@ -383,7 +383,7 @@ class AskFilter:
     """Hides asks from a round.
 
     Args:
-        backfilling: Knows what is to be held.
+        backfilling: Knows the future holdings.
     """
 
     _state: ViewState
@@ -416,7 +416,7 @@ class AskFilter:
         self._is_active = False
 
     def refresh(self) -> None:
-        """Hide what is sure to fail now; the view is up to date, and is again."""
+        """Hide asks that are sure to fail now; the view is up to date before and after."""
         if not self._is_active:
             return
         state = self._state

@@ -29,7 +29,7 @@ _MOST_REMEMBERED: Final = 256
 """For how many parties, and for how many kinds of members, the room is remembered."""
 
 _MOST_HOLDINGS: Final = 16
-"""How many times the room on a node is remembered, for others who hold as much or more there."""
+"""How many results are remembered of a node, for holders of as much or more there."""
 
 _AT: Final = attrgetter("at")
 
@@ -173,13 +173,13 @@ class _NodeStages:
         self, members: _MembersByKind, node: Node, held: Amounts, ahead: Iterable[Release]
     ) -> Iterator[tuple[Instant, _Counts]]:
         """Yield the room for each kind of members now, and at each instant of a release."""
-        then, examples = Projection(self._state), members.examples.values()
-        then.occupy(node, held)
-        yield NOW, tuple([then.room_for(member, node) for member in examples])
+        projection, examples = Projection(self._state), members.examples.values()
+        projection.occupy(node, held)
+        yield NOW, tuple([projection.room_for(member, node) for member in examples])
         for at, some in groupby(ahead, key=_AT):
             for release in some:
-                then.free(release.allocation, node)
-            yield at, tuple([then.room_for(member, node) for member in examples])
+                projection.free(release.allocation, node)
+            yield at, tuple([projection.room_for(member, node) for member in examples])
 
     def _each_plain(
         self, members: _MembersByKind, node: Node, held: Amounts, ahead: Iterable[Release]
@@ -206,7 +206,7 @@ class _NodeStages:
 
 
 def _how_often(free: Mapping[str, int], amounts: Amounts) -> int:
-    """Return how often amounts fit in what is free; never if there are none."""
+    """Return how often amounts fit in the free ones; never if there are none."""
     return max(0, min((free.get(name, 0) // amount for name, amount in amounts), default=0))
 
 
@@ -267,14 +267,16 @@ class PartyCapacity:
         """Return the asks that give a node back, in order, without those of the party's group."""
         return self._nodes[name].ahead
 
-    def remember(self, asked: object, found: tuple[Instant, tuple[Place, ...]] | None) -> None:
+    def remember(self, question: object, found: tuple[Instant, tuple[Place, ...]] | None) -> None:
         """Remember when and where the party fits, as long as no node changes with room up to then."""
         at, places = (_NEVER, None) if found is None else found
-        self._found = asked, at, places
+        self._found = question, at, places
 
-    def remembered(self, asked: object) -> tuple[tuple[Instant, tuple[Place, ...]] | None] | None:
-        """Return what is remembered, in a tuple; None if it is nothing."""
-        if self._found is None or self._found[0] != asked:
+    def remembered(
+        self, question: object
+    ) -> tuple[tuple[Instant, tuple[Place, ...]] | None] | None:
+        """Return the remembered result in a tuple; None if there is none."""
+        if self._found is None or self._found[0] != question:
             return None
         _, at, places = self._found
         return (None,) if places is None else ((at, places),)
@@ -300,7 +302,7 @@ class Timeline:
 
     @property
     def is_of_one_kind(self) -> bool:
-        """Whether the members are of one kind, so that it does not matter who is first."""
+        """Whether the members are of one kind, so that their order does not matter."""
         return len(self._needs) == 1
 
     def __iter__(self) -> Iterator[tuple[Instant, Mapping[str, _Counts]]]:

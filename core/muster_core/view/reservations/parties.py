@@ -1,10 +1,10 @@
-"""Parties: the asks that a reservation is for, what is reserved for them, and what they will hold.
+"""Parties: the asks of a reservation, their reserved nodes, and their future holdings.
 
-The holdings tell whether what the parties need is there for them beside an ask. Nothing but a
-projection tells this of devices, topologies and nodes that node services keep. For all other asks
-only those reservations count that are to hold a part of the same node, queue or limit: to any other
-one there is as much room as now, or more. So the starts are looked at one after another, with what
-is released and what is held up to each.
+The holdings show whether the parties still have enough beside an ask. Only a projection shows this
+for devices, topologies and nodes that node services keep. For all other asks only those
+reservations count that are to hold a part of the same node, queue or limit: to any other one there
+is as much room as now, or more. So the starts are looked at one after another, with what is
+released and what is held up to each.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Party:
     Attributes:
         group: The names of the gangs of the group whose missing members they are; empty for a
             plain ask.
-        keys: What tells it from parties of other asks.
+        keys: The keys that distinguish it from parties of other asks.
     """
 
     members: tuple[Member, ...]
@@ -45,7 +45,7 @@ class Party:
     keys: frozenset[MemberKey] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Find what tells it from other parties."""
+        """Find the keys that distinguish it from other parties."""
         object.__setattr__(self, "keys", frozenset(member.key for member in self.members))
 
     # BACKFILL-15
@@ -62,7 +62,7 @@ class Party:
 @final
 @attrs.frozen(eq=False)
 class Reservation:
-    """What is reserved for a party.
+    """The reservation of a party.
 
     Attributes:
         scope: The queue to whose scope it belongs.
@@ -109,7 +109,7 @@ def party_of(state: ViewState, app: ViewApp, ask: Ask) -> Party | None:
 
 # BACKFILL-16, GANG-56
 def lacking_members(group: ViewGroup, order: PendingOrder) -> list[Member]:
-    """Return what a group lacks: of each gang the first members in an order, up to ``min_member``."""
+    """Return the missing members of a group: of each gang the first ones in order, up to ``min_member``."""
     found: list[Member] = []
     for gang in group.gangs:
         if gang.missing:
@@ -128,11 +128,11 @@ PendingHold = tuple["Instant", "Ask"]
 
 @final
 class _ReleaseList(NamedTuple):
-    """Who gives back a node, or what a queue or a limit allows.
+    """The asks that release a node, or the room of a queue or a limit.
 
     Attributes:
         version: The version of the node.
-        releases: Those who do so, in order.
+        releases: Their releases, in order.
         until_us: The first end that is known, in microseconds.
     """
 
@@ -148,7 +148,7 @@ class Holdings:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        #: Who gives back each node, and each queue and limit; the latter until nodes change.
+        #: The releases for each node, and each queue and limit; the latter until nodes change.
         self._on_nodes: dict[str, _ReleaseList] = {}
         self._in_quotas: dict[Quota, _ReleaseList] = {}
         self._seen = (-1, -1)
@@ -168,7 +168,7 @@ class Holdings:
         self.has_devices = self._has_nodes = False
 
     def follow(self, reservations: Sequence[Reservation]) -> None:
-        """Take over what is reserved; mostly it is one more than before."""
+        """Follow the reservations; mostly there is one more than before."""
         state, counted = self._state, self._counted
         seen, before = (state.nodes.changes, state.reconfigured), len(counted)
         if seen != self._seen:
@@ -214,16 +214,16 @@ class Holdings:
         shapes, found = self._state.shapes, 0
         for name, node in self._state.nodes.nodes.items():
             held = self.amounts.get(name, ())
-            asked = (node.room, held, shapes.changes)
+            question = (node.room, held, shapes.changes)
             known = self._last.get(name)
-            if known is None or known[0] != asked:
+            if known is None or known[0] != question:
                 mask = shapes.fitting_node(node.room, dict(held))
-                known = self._last[name] = asked, mask
+                known = self._last[name] = question, mask
             found |= known[1] & node.matching
         return found
 
-    def tell(self, ask: Ask) -> bool:
-        """Return whether they tell whether an ask delays anybody who is not of its own group."""
+    def show_delays(self, ask: Ask) -> bool:
+        """Return whether they show if an ask delays others than its own group."""
         return not (
             self.has_devices or self._has_nodes or ask.shape.devices or self._state.kept_nodes
         )
@@ -325,9 +325,9 @@ def _is_enough(
     """Return whether an ask leaves enough for all that is held from some starts on.
 
     Args:
-        free: What is free now, of each type that counts.
-        releases: Who gives something back, in order.
-        holds: Who is to hold something, and from when on.
+        free: The amounts that are free now, of each type that counts.
+        releases: The releases, in order.
+        holds: The future holdings, each with its start.
         ask: The ask.
         end: When it is expected to end: what starts by then is not looked at.
     """

@@ -120,7 +120,7 @@ class Projection:
         #: The devices of nodes where others are free than in the view, and which ones are taken.
         self._devices: dict[str, NodeDevices] = {}
         self._taken: dict[Holder, DeviceUse] = {}
-        #: Who was placed where, the last one at the end.
+        #: The placed asks with their nodes, the last one at the end.
         self._placings: list[tuple[Member, Node]] = []
 
     # BACKFILL-19
@@ -158,7 +158,7 @@ class Projection:
         return self._state.gang_index.domains.in_order(attribute, self._nodes)
 
     def finder(self, place: Callable[[Node], int | None]) -> Callable[[Member], Node | None]:
-        """Return what finds the node that a pending ask takes here.
+        """Return a finder for the node that a pending ask takes here.
 
         See :class:`~muster_core.view.node_finder.ClusterModel`.
         """
@@ -301,7 +301,7 @@ class Projection:
         return nodes.rank_with(node, self.used_on(node))
 
     def used_on(self, node: Node) -> Mapping[str, int]:
-        """Return what is used of a node."""
+        """Return the usage of a node."""
         more = self._nodes.get(node.name)
         if not more:
             return node.used

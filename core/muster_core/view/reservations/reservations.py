@@ -1,8 +1,8 @@
-"""Reservations, as rounds use them: what is active, what that allows, and who looks for more.
+"""Reservations, as rounds use them: the active ones, their effect, and the search for more.
 
 - The finder looks for reservations in a round, for asks that got no node (BACKFILL-15 to
   BACKFILL-22).
-- The renewal says whether what was reserved for a party is kept from round to round (BACKFILL-22).
+- The renewal decides whether a reservation is kept from round to round (BACKFILL-22).
 - In a partition with scopes a round tries the first asks in order whether they fit or not, and
   looks for reservations for them. As long as nothing changes on which this depends, the round would
   do and reserve what the last one did, so that it need not be run again.
@@ -52,7 +52,7 @@ ReservedNodes = dict[tuple[str, str], tuple[str, int | None]]
 
 # BACKFILL-30
 def reserved_by(reservations: Iterable[Reservation]) -> ReservedNodes:
-    """Return what is reserved for each ask, in the order of reservations and of placing."""
+    """Return the reserved node of each ask, in the order of reservations and of placing."""
     # An ask may be in two parties if members of its group are in two scopes: the last counts.
     return {
         (member.app.identity.name, member.ask.name): (node, one.start_us)
@@ -64,11 +64,11 @@ def reserved_by(reservations: Iterable[Reservation]) -> ReservedNodes:
 # BACKFILL-30
 @final
 class ReservationLog:
-    """What the log says of reservations, which tells only what is new or changed."""
+    """The decisions about reservations: one for each that is new or has changed."""
 
     def __init__(self) -> None:
         self._logged: ReservedNodes = {}
-        #: Those that were in force when the log last told what is new.
+        #: The reservations in force when the last decisions were made.
         self._last_logged: Collection[Reservation] | None = None
 
     def changed(self, reservations: Collection[Reservation]) -> list[Decision]:
@@ -88,13 +88,13 @@ class ReservationLog:
 
     # CHECKPOINT-5
     def load(self, reservations: Iterable[Reservation]) -> None:
-        """Record that the log has told what is in force."""
+        """Record that the log has the reservations in force."""
         self._logged = reserved_by(reservations)
 
 
 # EXPECT-15
 def reservation_snapshots(reservations: Sequence[Reservation]) -> dict[str, ReservationSnapshot]:
-    """Return what is reserved, by ``app/ask``."""
+    """Return the reservations, by ``app/ask``."""
     found: dict[str, ReservationSnapshot] = {}
     for one in sorted(reservations, key=lambda one: one.scope.config.path):
         for member, node in one.places:
@@ -234,7 +234,7 @@ class ReservationFinder:
     """Finds new reservations.
 
     Args:
-        in_force: What is reserved; what is found is added.
+        in_force: The reservations, to which it adds new ones.
         backfilling: Says when asks end.
     """
 
@@ -322,7 +322,7 @@ class ReservationFinder:
         return found
 
     def starts(self, group: tuple[str, ...]) -> StartsAhead:
-        """Return what the members of a group may not delay.
+        """Return the reservations that the members of a group may not delay.
 
         Args:
             group: The names of the gangs of the group.
@@ -524,6 +524,6 @@ class Reservations:
 
     # CHECKPOINT-5
     def load(self, facts: Iterable[ReservationFacts], now_us: int) -> None:
-        """Take over what was in force; everything else is in the view already."""
+        """Load the reservations in force; everything else is in the view already."""
         self.in_force.load((reservation_from_facts(self._state, one) for one in facts), now_us)
         self.log.load(self.in_force.reservations)

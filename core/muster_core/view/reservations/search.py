@@ -136,7 +136,7 @@ class StartSearch:
     ) -> tuple[Instant, tuple[Place, ...]] | None:
         """Return the first start of a party, looking at no nodes but those with room for a member.
 
-        What it finds is what the releases one by one would tell: other nodes have no effect.
+        The result is the same as with the releases one by one: other nodes have no effect.
         """
         self.until_us = min(self.until_us, timeline.until_us)
         members = Projection(self._state).order().sorted(party.members)
@@ -205,7 +205,7 @@ class StartSearch:
     def _place(self, projection: Projection, party: Party) -> tuple[Place, ...] | None:
         """Place a party, one member after another, and take it back; None if one has no room.
 
-        Who is next depends on those who are placed, unlike in a domain (TOPOLOGY-8).
+        The next member depends on those that are placed, unlike in a domain (TOPOLOGY-8).
         """
         order, left, found = projection.order(), list(party.members), list[Place]()
         with projection.trying():
@@ -279,7 +279,7 @@ def lacking(
 
 
 def hold_all(state: ViewState, projection: Projection, others: Iterable[Reservation]) -> None:
-    """Let the pending members of parties hold what is reserved for them."""
+    """Let the pending members of parties hold their reservations."""
     for other in others:
         hold_places(state, projection, other)
 
@@ -291,12 +291,12 @@ def hold_places(
     *,
     without: Ask | None = None,
 ) -> None:
-    """Let the pending members of a party hold what is reserved for them.
+    """Let the pending members of a party hold their reservation.
 
     Args:
         state: The view.
         projection: Where they hold it.
-        reservation: What is reserved for the party.
+        reservation: The reservation of the party.
         without: An ask that holds nothing, or None.
     """
     for member, name in reservation.places:
@@ -318,32 +318,32 @@ class SearchCache:
 
     def __init__(self, state: ViewState) -> None:
         self._state = state
-        #: What was found, and until when that holds, in microseconds.
+        #: The results, and until when they hold, in microseconds.
         self._known: dict[_SearchKey, tuple[PartyStart | None, int]] = {}
 
     def find(
         self, search: StartSearch, party: Party, others: Sequence[Reservation], now_us: int
     ) -> tuple[PartyStart | None, int]:
-        """Return what a search finds for a party.
+        """Return the result of a search for a party.
 
         Args:
             search: The search.
-            party: The party; what is found for a plain ask is remembered.
+            party: The party; the result for a plain ask is remembered.
             others: The other reservations of the scope, which the search knows.
             now_us: The present instant, in microseconds.
 
         Returns:
-            What is found, or None; and until when that is so if nothing changes, in microseconds.
+            The result, or None; and until when it holds if nothing changes, in microseconds.
         """
-        asked = self._asked(party, others)
-        known = self._known.get(asked) if asked is not None else None
+        question = self._asked(party, others)
+        known = self._known.get(question) if question is not None else None
         if known is None or known[1] <= now_us:
             found = search.find(party)
             known = found, search.until_us
-            if asked is not None:
-                if self._known and next(iter(self._known))[1:3] != asked[1:3]:
+            if question is not None:
+                if self._known and next(iter(self._known))[1:3] != question[1:3]:
                     self._known.clear()
-                self._known[asked] = known
+                self._known[question] = known
         return known
 
     def _asked(self, party: Party, others: Sequence[Reservation]) -> _SearchKey | None:

@@ -1,12 +1,12 @@
-"""What queues deserve whose parents share by weight (SHARE-2 to SHARE-11).
+"""The amounts that queues deserve whose parents share by weight (SHARE-2 to SHARE-11).
 
-Such a parent divides what it has among its children, each type by itself. What a child gets stands
-in for its ``guaranteed``; whoever needs either reads ``deserved`` of the queue.
+Such a parent divides its amounts among its children, each type by itself. The part of a child
+replaces its ``guaranteed``; readers of either use ``deserved`` of the queue.
 
 The amounts change between batches only, and most batches change none: a division keeps what it was
 computed from, and is made again when a result may be another one. Mostly only the asks of a child
 have changed, which gets no more than its asks come to. If there were more of them before and are
-more of them now than it ever had on the way, nobody gets anything else.
+more of them now than it ever had on the way, no child gets anything else.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Division:
     def _stale_types(
         self, parent: ParentView, changed: Iterable[ViewQueue], total: Mapping[str, int]
     ) -> set[int]:
-        """Take over what there is and what children ask for; return the types to divide again."""
+        """Take the present amounts and requests of children; return the types to divide again."""
         stale: set[int] = set()
         for number, whole in _wholes(parent, total):
             if whole != self.wholes[number]:
@@ -87,7 +87,7 @@ class _Division:
         return stale
 
     def of(self, place: int, names: Iterable[str]) -> Counter[str]:
-        """Return what a child gets of each type."""
+        """Return the part of a child of each type."""
         amounts = self.amounts
         return Counter({name: amounts[number][place] for number, name in enumerate(names)})
 
@@ -96,7 +96,7 @@ class _Division:
 def _wholes(parent: ParentView, total: Mapping[str, int]) -> Iterator[tuple[int, int]]:
     """Yield how much of each type a parent has to share."""
     for number, own, whole in parent.find_divisors(total):
-        yield number, int(min(own, whole))  # What stands for no amount is less than 1.
+        yield number, int(min(own, whole))  # A value for no amount is less than 1.
 
 
 # SHARE-6
@@ -120,7 +120,7 @@ def _path(queue: ViewQueue) -> str:
 
 @final
 class Divisions:
-    """What all queues deserve whose parents share by weight.
+    """The amounts that all queues deserve whose parents share by weight.
 
     Attributes:
         in_use: Whether there may be such a queue.
@@ -166,7 +166,7 @@ class Divisions:
                 self._begin_anew(queue, queue.parent)
 
     def _begin_anew(self, child: ViewQueue, parent: ParentView) -> None:
-        child.types.learn(child.config.guaranteed)  # It deserves that, whoever asks for it.
+        child.types.learn(child.config.guaranteed)  # It deserves that, even without asks.
         self._known.pop(parent.key, None)
         self.stale[parent.key] = {}
         self.in_use = True
@@ -175,7 +175,7 @@ class Divisions:
     def update(self, total: Mapping[str, int]) -> Iterator[ViewQueue]:
         """Bring all amounts up to date; yield the queues that deserve something else now.
 
-        A parent has to know what it deserves before its children do.
+        The amounts of a parent must be known before those of its children.
         """
         queues, stale = self._queues, self.stale
         order = [(queues[key].depth, key) for key in stale]

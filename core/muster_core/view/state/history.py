@@ -42,7 +42,7 @@ from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ViewQueue
 
 Alike = tuple[int, Shape, int, bool, str | None]
-"""What asks share that differ only in their names: the application, what they need
+"""The key of asks that differ only in their names: the application, their needs
 of a node, their priority, whether they may preempt, and their gang."""
 
 Evicted = tuple[Alike | None, str | None, tuple[str, ...]]
@@ -51,7 +51,7 @@ Evicted = tuple[Alike | None, str | None, tuple[str, ...]]
 
 # EVICTION-47
 def alike(app: int, ask: Ask) -> Alike:
-    """Return what an ask shares with equal asks of its application."""
+    """Return the key that an ask shares with equal asks of its application."""
     return (app, ask.shape, ask.priority, ask.preempts, ask.gang)
 
 
@@ -111,7 +111,7 @@ class EvictionHistory:
 
     # CHECKPOINT-4
     def facts(self) -> HistoryFacts:
-        """Return what is remembered. Between two batches."""
+        """Return the history as facts. Between two batches."""
         return HistoryFacts(
             held=tuple((*key, _eviction_facts(evicted)) for key, evicted in self._held.items()),
             lost=tuple(map(_eviction_facts, self._lost)),
@@ -120,7 +120,7 @@ class EvictionHistory:
 
     # CHECKPOINT-5
     def load(self, facts: HistoryFacts) -> None:
-        """Remember what was saved."""
+        """Load the saved history."""
         self._held = {(app, ask): _eviction_from(evicted) for app, ask, evicted in facts.held}
         self._lost = dict.fromkeys(map(_eviction_from, facts.lost))
         self._losers = dict.fromkeys(map(_alike_from, facts.losers))
@@ -395,12 +395,12 @@ DemandKey = tuple["DeviceNeeds", "Resources"]
 
 @final
 class DeviceDemand:
-    """How many asks with devices came, and what was taken of that for the order of nodes."""
+    """The asks with devices that came, and the typical ones for the order of nodes."""
 
     def __init__(self) -> None:
         #: How many asks with the same needs came, in the order in which the first of them came.
         self._came: dict[DemandKey, int] = {}
-        #: What is typical, as it was last taken.
+        #: The typical asks, as they were last taken.
         self.taken: tuple[TypicalAsk, ...] = ()
         #: How many asks came, and how many had come when they were last taken.
         self._total = self._taken_total = 0
@@ -418,12 +418,12 @@ class DeviceDemand:
     # DEVICE-18
     @property
     def is_due(self) -> bool:
-        """Whether the next round takes what is typical anew."""
+        """Whether the next round takes the typical asks anew."""
         return 0 < self._total >= 2 * self._taken_total
 
     # DEVICE-18
     def take(self, weights: Weights) -> bool:
-        """Take what is typical from now on, if it is time; this is called as a round starts.
+        """Take the typical asks from now on, if it is time; this is called as a round starts.
 
         Args:
             weights: The weights in force; of resources only the types with one are typical.
@@ -443,7 +443,7 @@ class DeviceDemand:
 
     # CHECKPOINT-4
     def facts(self) -> LearnedFacts:
-        """Return what is known. Between two batches."""
+        """Return the demand as facts. Between two batches."""
         return LearnedFacts(
             tuple((*wanted, count) for wanted, count in self._came.items()), self.taken
         )
@@ -549,7 +549,7 @@ class OverMax:
 
 # QUOTA-2
 def excess(queue: ViewQueue) -> dict[str, int]:
-    """Return how much more of each type a queue has than its own ``max``; only what is more."""
+    """Return the excess of a queue over its own ``max``, by type."""
     over = {name: queue.used(name) - most for name, most in queue.config.max.amounts}
     return {name: amount for name, amount in over.items() if amount > 0}
 

@@ -48,8 +48,8 @@ class Intake:
         self._state = state
         #: The paths of the queues that were removed in this batch.
         self.left: set[str] = set()
-        #: The applications that have reported without their queues, with their leaves; these hear
-        #: of it with the next commit, or when they report themselves.
+        #: The applications that have reported without their queues, with their leaves: these get
+        #: them with the next commit, or when they report themselves.
         self.reported: dict[int, int] = {}
         #: The ask whose allocation was freed last.
         self._freed: Ask | None = None
@@ -250,7 +250,7 @@ class Intake:
 
     @staticmethod
     def _forget_ended(app: ViewApp) -> None:
-        """Forget what was known of asks that are gone or hold nodes."""
+        """Forget the history of asks that are gone or hold nodes."""
         for name in [name for name in app.since_us if not app.knows(name)]:
             del app.since_us[name]
         for name in [name for name in app.failed_on if not app.has_no_node(name)]:
@@ -264,7 +264,7 @@ class Intake:
             case StateEntered(state):
                 self._state.enter(app, leaf, state, now_us)
             case AsksPending() | DecisionMade() | MemberMoved():
-                pass  # handled by _apply_app, or only the gang hears of it
+                pass  # handled by _apply_app, or only for the gang
             case AskWithdrawn(ask):
                 self._state.shapes.release(self._state.remove_pending(app, ask))
             case AllocationAdded(allocation):
@@ -420,8 +420,8 @@ class Intake:
             return
         gang.key, gang.state = report.key, report.state
         gang.since_us = report.since_us
-        gang_index.hear_timeouts(gang, report.timeouts, report.timeout)
-        gang_index.hear_cycle(gang, valid=report.cycle_valid)
+        gang_index.note_timeouts(gang, report.timeouts, report.timeout)
+        gang_index.note_cycle(gang, valid=report.cycle_valid)
         if gang.definition != report.definition or gang.creation != report.creation:
             for app in gang_index.redefine(gang, report.definition, report.creation):
                 self._state.list_app(app)

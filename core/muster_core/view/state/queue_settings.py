@@ -1,6 +1,6 @@
 """Queue settings that bind many applications at once: limits of users and groups, and scopes.
 
-User limits (LIMIT-5 to LIMIT-13): who counts for which, and what each of them still admits. An
+User limits (LIMIT-5 to LIMIT-13): the applications that count for each, and its free amounts. An
 application has all limits that apply to it, so that one that has none costs a round nothing. A
 limit is computed again after its usage has changed; if it then admits other shapes, its
 applications are listed again.
@@ -51,7 +51,7 @@ class UserLimits:
         """Whether a limit must be computed again, or an application be restricted anew."""
         return bool(self._stale or self._moved)
 
-    # Who counts for what
+    # The applications of limits
 
     # LIMIT-5, LIMIT-7
     def enter(self, app: ViewApp, leaf: LeafView) -> None:
@@ -109,7 +109,7 @@ class UserLimits:
 
     def _limit(self, key: LimitKey, path: str, entry: LimitEntry) -> AppLimit:
         limit = self.limits.get(key)
-        # A new configuration may say the same: then those that count already stay.
+        # A new configuration may have the same limits: then the applications that count already stay.
         if limit is None or limit.entry != entry:
             limit = self.limits[key] = ViewLimit[ViewApp](key, path, entry)
             self._stale.append(limit)
@@ -121,7 +121,7 @@ class UserLimits:
             known = self._named[key] = config, _LimitsByName(config.limits)
         return known[1]
 
-    # What they use
+    # Usage
 
     # LIMIT-9, LIMIT-14
     def take(self, app: ViewApp, amounts: Mapping[str, int]) -> None:
@@ -158,7 +158,7 @@ class UserLimits:
             limit.stale = True
             self._stale.append(limit)
 
-    # What they admit
+    # Admission
 
     def refresh(self, *, exact: bool) -> Iterator[ViewApp]:
         """Compute again what has changed.

@@ -161,7 +161,7 @@ ProtectionEnd = tuple[int, int, int, str]
 
 @final
 class Protections:
-    """The ends of the times for which nobody may take the places of bound asks."""
+    """The ends of the protection of bound asks against eviction."""
 
     def __init__(
         self, apps: Mapping[int, ViewApp], queues: Mapping[int, ViewQueue], delays: Delays
@@ -175,7 +175,7 @@ class Protections:
 
     # RUNTIME-4
     def add(self, leaf: LeafView, app: ViewApp, allocation: Allocation) -> None:
-        """Add the end of the protection of an ask that is bound, if somebody may take its place."""
+        """Add the end of the protection of an ask that is bound, if it may be evicted later."""
         if self._counts_in(leaf):
             self.ends.add(_end_of(leaf, app, allocation))
 
@@ -264,7 +264,7 @@ class GangRetry:
 
 
 Due = Completion | WaitEnd | StateEnd | TimeUp | GangRetry
-"""What is due."""
+"""A due timer."""
 
 
 @final

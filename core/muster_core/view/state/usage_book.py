@@ -1,6 +1,6 @@
-"""The usage of all queues and users: who has one, what changes it, and what it comes to now.
+"""The usage of all queues and users: its holders, its changes, and its present values.
 
-It is brought up to date when a batch begins: first by what was allocated between the last two batches
+It is brought up to date when a batch begins: first by the allocations between the last two batches
 in queues where that has changed, then, if a tick has ended, by all ticks that have ended since the last
 batch. Only then the past shares change without a change in a queue itself, and all positions that
 follow from them.
@@ -86,7 +86,7 @@ class UsageBook:
         self._changed.update((queue.key, queue) for queue in queues)
 
     def hold(self) -> None:
-        """Look at what is allocated since the last batch."""
+        """Take the changes of allocations since the last batch."""
         since_us = self.clock.now_us
         for queue in self._changed.values():
             if queue.past is not None:
@@ -181,10 +181,10 @@ class UsageBook:
         now_us: int,
         total: Mapping[str, int],
     ) -> None:
-        """Take over what was kept; all queues and applications are there already.
+        """Load the kept usage; all queues and applications are there already.
 
         Args:
-            facts: What was kept.
+            facts: The kept usage.
             queues: All queues, by key; their positions must be found again.
             now_us: The instant of the last batch, in microseconds.
             total: The capacity of all nodes.

@@ -28,7 +28,7 @@ from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView, ViewQueue
 
 _FEW: Final = 32
-"""Below this number of asks, counting each is quicker than counting what they share."""
+"""Below this number of asks, counting each is quicker than counting groups of equal ones."""
 
 ROOT_KEY: Final = 1
 """The key of the root queue, which is created first."""
@@ -67,7 +67,7 @@ class ViewState:
         self.hiding: dict[int, LeafView] = {}
         #: Which asks may not overtake others.
         self.scopes = Scopes(self.queues)
-        #: What queues deserve whose parents share by weight.
+        #: The amounts that queues deserve whose parents share by weight.
         self.divisions = Divisions(self.queues)
         #: The leaves with pending asks that may preempt, by key.
         self.preempting: dict[int, LeafView] = {}

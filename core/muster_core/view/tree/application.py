@@ -230,7 +230,7 @@ class ViewApp(Listed):
 
     # LIMIT-9
     def is_within_limits(self, ask: Ask) -> bool:
-        """Return whether an ask fits in what its limits leave to users and groups."""
+        """Return whether an ask fits in the free amounts of its limits of users and groups."""
         return all(limit.admits_more(ask) for limit in self.limits)
 
     # LIMIT-9
@@ -247,11 +247,11 @@ class ViewApp(Listed):
         return self._plain_mask | self._member_mask
 
     def restrict(self) -> None:
-        """Offer only what its limits allow, before a round reads it."""
+        """Offer only asks that its limits allow, before a round reads them."""
         self.mask = self.offered & self.allowed
 
     def settle(self) -> None:
-        """Offer what its gangs and its limits allow, before it gets its position."""
+        """Offer the asks that its gangs and its limits allow, before it gets its position."""
         if self.to_relist:
             self.relist()
         if self.limits:
@@ -656,7 +656,7 @@ class ViewApp(Listed):
         names = [name for name, _ in (*plain, *members)]
         assert len(names) == len(set(names))
         assert set(names) == self._to_offer()
-        # The masks have a bit for all and only what is offered, and tops are offered.
+        # The masks have a bit for all and only the offered asks, and tops are offered.
         counts = Counter(bit for _, bit in plain)
         assert counts == self._counts
         assert set(bits_of(self._plain_mask)) == set(counts)

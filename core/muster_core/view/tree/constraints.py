@@ -185,7 +185,7 @@ _NOTHING: Final[Mapping[str, int]] = {}
 
 @final
 class LimitKey(NamedTuple):
-    """Whose limit it is.
+    """The key of a limit: its queue, and its user or group.
 
     Attributes:
         of_group: Whether it is that of a group.
@@ -230,10 +230,10 @@ class ViewLimit(Generic[LimitedT]):
     """A limit of one user, or of one group, in a queue and all below it.
 
     Attributes:
-        entry: What the configuration says.
+        entry: The entry of the configuration.
         apps: The applications that count for it, by key.
         used: The resources of their bound and waiting asks.
-        refuses: The shapes of single asks that do not fit in what is left, while ``stale`` is
+        refuses: The shapes of single asks that do not fit in its free amounts, while ``stale`` is
             false. Members of gangs that are offered together are tried one by one.
         stale: Whether something has changed since ``refuses`` was computed.
     """
@@ -265,11 +265,11 @@ class ViewLimit(Generic[LimitedT]):
 
     # LIMIT-9
     def admits_more(self, ask: Ask) -> bool:
-        """Return whether an ask fits in what is left of ``maxresources``."""
+        """Return whether an ask fits in the rest of ``maxresources``."""
         return self.has_room_for(ask.resources)
 
     def has_room_for(self, resources: Resources, more: Mapping[str, int] = _NOTHING) -> bool:
-        """Return whether resources fit in what is left of ``maxresources``.
+        """Return whether resources fit in the rest of ``maxresources``.
 
         Args:
             resources: The resources.
@@ -289,7 +289,7 @@ class ViewLimit(Generic[LimitedT]):
         return 0 < most <= self.running
 
     def refresh(self, shapes: ShapeTable) -> bool:
-        """Compute what is refused; return whether that has changed."""
+        """Compute the refused shapes; return whether they have changed."""
         self.stale, self._lacking = False, None
         before, was_full = self.refuses, self._is_full
         self.refuses, self._is_full = self._refused(shapes), self.is_full
@@ -304,13 +304,13 @@ class ViewLimit(Generic[LimitedT]):
         return shapes.fitting_headroom(room)
 
     def lacking(self, shapes: ShapeTable) -> int:
-        """Return the shapes that do not fit in what is left, those of gangs too; perhaps fewer."""
+        """Return the shapes that do not fit in the rest, those of gangs too; perhaps fewer."""
         if self._lacking is None:
             self._lacking = (shapes.singles | shapes.gangs) & ~self._fitting(shapes)
         return self._lacking
 
     def snapshot(self) -> LimitSnapshot:
-        """Return what the user or the group has of it."""
+        """Return its usage by the user or the group."""
         of_group, name = self.key.of_group, self.key.name
         return LimitSnapshot(
             queue=self.path,

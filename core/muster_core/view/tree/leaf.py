@@ -157,7 +157,7 @@ class LeafView(ViewQueue):
             as they are just as sure to fail; None while such asks are tried.
         limits_us: The hidden shapes of which asks with an estimate below a limit may be tried.
         estimates: How long the pending asks are expected to take; None until they are needed.
-        users: The users whose usage counts in the leaf; None if that of none does.
+        users: The users whose usage counts in the leaf; None if no usage counts.
         since: How many of the pending asks that could evict others count as pending from each
             instant, in microseconds; no zeros (see :mod:`muster_core.view.state.timers`).
     """

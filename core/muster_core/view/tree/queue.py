@@ -1,4 +1,4 @@
-"""Queues as a round sees them: their sort keys, their headroom, and what they could place.
+"""Queues as a round sees them: their sort keys, their headroom, and the asks that they could place.
 
 Every queue has a mask of the shapes that it could place now within its own quota and the quotas
 below it (``open``). A parent is entered only for a shape in the mask of one of its children, so
@@ -85,7 +85,7 @@ def queue_key(
     """Return the sort key of a queue among its siblings that have pending asks.
 
     Args:
-        siblings: The settings of its parent, which say how children are sorted.
+        siblings: The settings of its parent, which define how children are sorted.
         own: The configuration of the queue.
         counted: Its priority as the parent sees it.
         share: Its fair share, or its past share.
@@ -124,7 +124,7 @@ def app_key(
         leaf: The leaf.
         app: The application.
         total: The capacity of all nodes.
-        allocated: What its asks that hold nodes would use; None for what they use.
+        allocated: The assumed usage of its asks that hold nodes; None for the real one.
         priority: The highest priority that its pending asks would have; None for that they have.
         past: The past share of its user, or None if that does not count.
     """
@@ -181,17 +181,17 @@ class ViewQueue(ABC):
         open: The shapes that it could place now.
         visiting: The shapes with which leaves below can be entered that must be visited.
         admits: The shapes that fit in the headroom left by its own ``max``.
-        claims: The shapes for which what it deserves lets it reclaim.
-        deserved: What it deserves of each type; of one that is missing, nothing.
-        by_weight: Whether that is what its parent gives it by weight, so that each type counts as
+        claims: The shapes for which its deserved amounts let it reclaim.
+        deserved: The amounts that it deserves by type; none of one that is missing.
+        by_weight: Whether its parent gives it these by weight, so that each type counts as
             named; otherwise it is its ``guaranteed``.
         order: Its position among its siblings, while it could place an ask or must be visited.
         has_siblings: Whether its parent has other children, with which it is compared.
         stale: Whether it must be refreshed after a queue below it was. Sums that are compared with
             nothing, neither a sibling nor a quota, change nothing else.
-        divisors: What its usage, and its pending asks, are divided by for its shares; None if not
+        divisors: The divisors of its usage and its pending asks for its shares; None if not
             computed yet.
-        past: What it has used lately; None if that does not count.
+        past: Its recent usage; None if that does not count.
     """
 
     __slots__ = (
@@ -276,7 +276,7 @@ class ViewQueue(ABC):
 
     @property
     def pending(self) -> Row:
-        """What its pending asks come to."""
+        """The sum of its pending asks."""
         return [asked - used for asked, used in zip(self.asked, self.allocated)]  # noqa: B905 - quicker
 
     def used(self, name: str) -> int:
@@ -285,7 +285,7 @@ class ViewQueue(ABC):
         return 0 if number is None else self.allocated[number]
 
     def usage(self) -> dict[str, int]:
-        """Return what is allocated in the queue, without zeros."""
+        """Return the allocated amounts of the queue, without zeros."""
         return self.types.amounts(self.allocated)
 
     # QUEUE-7, QUEUE-9, QUEUE-10
@@ -347,9 +347,9 @@ class ViewQueue(ABC):
 
     # SHARE-3
     def follow_share_policy(self) -> None:
-        """Begin to deserve what the settings of the parent say: ``guaranteed``, or by weight.
+        """Switch its deserved amounts to the policy of the parent: ``guaranteed``, or by weight.
 
-        What it deserves by weight is not known until :meth:`deserve` is called.
+        The amounts by weight are not known until :meth:`deserve` is called.
         """
         parent = self.parent
         by_weight = parent is not None and parent.config.settings.share_by_weight
@@ -398,7 +398,7 @@ class ViewQueue(ABC):
 
         Args:
             total: The capacity of all nodes.
-            allocated: What would be allocated in it; None for what is.
+            allocated: The assumed allocated amounts; None for the real ones.
         """
         past, parent = self.past, self.parent
         assert past is not None, "a queue without usage has no past share"
@@ -426,7 +426,7 @@ class ViewQueue(ABC):
         return self.divisors
 
     def refresh(self, shapes: ShapeTable, total: Mapping[str, int], exact: bool) -> bool:
-        """Update all computed attributes, and tell the parent.
+        """Update all computed attributes, and notify the parent.
 
         Args:
             shapes: The table of shapes.

@@ -19,7 +19,7 @@ _TICKS: Final = 256
 """How many ticks a half-life has."""
 
 _KEPT: Final = 4_283_353_945
-"""What is kept of a usage at the end of a tick, of 2 ** 32 parts: half is left after 256 ticks."""
+"""The part of a usage that is left at the end of a tick, of 2 ** 32: half after 256 ticks."""
 
 _NOTHING: Final[Mapping[str, int]] = {}
 
@@ -41,8 +41,8 @@ class Usage:
 
     Attributes:
         used: The usage at the last end of a tick, in base units times microseconds.
-        recent: What was allocated since then, up to ``since_us``, likewise.
-        held: What is allocated from ``since_us`` on.
+        recent: The allocations since then, up to ``since_us``, likewise.
+        held: The amounts that are allocated from ``since_us`` on.
         wholes: What the usage of a queue is divided by for its past share; None if not computed yet.
     """
 
@@ -64,7 +64,7 @@ class Usage:
 
     # USAGE-4
     def hold(self, allocated: Row, since_us: int) -> None:
-        """Record what is allocated from an instant on."""
+        """Record the allocated amounts from an instant on."""
         self._pass_to(since_us)
         self.held = allocated.copy()
 
@@ -109,13 +109,13 @@ class Usage:
 
     # CHECKPOINT-4
     def facts(self, queue: int, user: str | None = None) -> UsageFacts:
-        """Return what must be kept of it."""
+        """Return it as facts."""
         used, recent = self.amounts(), self._types.amounts(self.recent)
         return UsageFacts(queue, user, tuple(sorted(used.items())), tuple(sorted(recent.items())))
 
     # CHECKPOINT-5
     def load(self, facts: UsageFacts) -> None:
-        """Take over what was kept of it."""
+        """Load it from facts."""
         self.used = self._types.row(dict(facts.used))
         self.recent = self._types.row(dict(facts.recent))
 
@@ -180,7 +180,7 @@ class Users:
         self._known = 0
 
     def of(self, name: str) -> User:
-        """Return a user, who is new if there is none of this name."""
+        """Return a user, a new one if there is none of this name."""
         user = self.by_name.get(name)
         if user is None:
             user = self.by_name[name] = User(self._types, self._clock.now_us)
@@ -212,7 +212,7 @@ class Users:
     def share_of(
         self, user: User, total: Mapping[str, int], more: Mapping[str, int] = _NOTHING
     ) -> float:
-        """Return the past share of a user, if so much more were allocated (less, if negative)."""
+        """Return the past share of a user with more allocated amounts (less, if negative)."""
         allocated = user.allocated
         if more:
             numbered = self._types.numbered(more)
@@ -259,7 +259,7 @@ class Users:
 
     # USAGE-4
     def hold(self, since_us: int) -> None:
-        """Look at what is allocated from an instant on; forget users of whom nothing is left."""
+        """Take the allocated amounts from an instant on; forget users without usage."""
         for name, user in self.changed.items():
             user.usage.hold(user.allocated, since_us)
             self._forget_if_idle(name, user)
@@ -272,7 +272,7 @@ class Users:
             self._forget_if_idle(name, user)
 
     def begin(self) -> None:
-        """Let what is allocated count from now on."""
+        """Count the allocated amounts from now on."""
         for user in self.by_name.values():
             user.usage.since_us = self._clock.now_us
         self.changed = dict(self.by_name)
@@ -292,6 +292,6 @@ class Users:
 
 # USAGE-7
 def wholes_of(total: Mapping[str, int], types: Types, length_us: int, weight: int = 1) -> Numbered:
-    """Return what usage is divided by, for each known type of which the partition has some."""
+    """Return the divisors of usage, for each known type of which the partition has some."""
     there = ((number, total.get(name, 0)) for number, name in enumerate(types.names))
     return tuple((number, amount * length_us * weight) for number, amount in there if amount > 0)
