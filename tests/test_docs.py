@@ -97,7 +97,7 @@ def test_generating_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "speed", ["in 0.0172 s (2,037 a second)", "in 3.88 s\n(69.7 a second)", "in 12 s (9 a second)"]
 )
-def test_speed_is_told_from_what_a_page_must_say(speed: str) -> None:
+def test_a_speed_is_not_taken_for_what_a_page_must_say(speed: str) -> None:
     assert SPEED.sub("", f"35 decisions {speed}.") == "35 decisions ."
 
 

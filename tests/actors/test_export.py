@@ -143,9 +143,9 @@ async def test_it_begins_with_the_state_or_tells(
     for item in items:
         submit_item_directly(scheduler, item)
 
-    told = [note for note in done.notes if "as they were" in note or "refused" in note]
-    hypothesis_event(f"differences: {[note.split(':')[0] for note in told]}")
-    assert (look(scheduler.snapshot()) == look(wanted)) or told
+    notes = [note for note in done.notes if "as they were" in note or "refused" in note]
+    hypothesis_event(f"differences: {[note.split(':')[0] for note in notes]}")
+    assert (look(scheduler.snapshot()) == look(wanted)) or notes
     check = Check()
     await check.run(items)
     assert [one for one in check.differences if one.field != "rejected"] == []

@@ -130,18 +130,20 @@ async def test_no_file_is_left_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "status"), [("true", 0), ("exit 3", 3), ("kill -9 $$", -9)])
-async def test_how_a_command_ended_is_told_before_its_ask_is_over(line: str, status: int) -> None:
-    told: list[tuple[str, int]] = []
+async def test_how_a_command_ended_is_reported_before_its_ask_is_over(
+    line: str, status: int
+) -> None:
+    exits: list[tuple[str, int]] = []
 
     def exited(allocation: muster.Allocation, status: int) -> None:
-        told.append((allocation.app, status))
+        exits.append((allocation.app, status))
 
     binder = SubprocessBinder(always(line), exited=exited)
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         allocation = await (await ask_for(scheduler)).bound()
 
         assert await allocation.ended() is Reason.COMPLETED
-        assert told == [("a", status)]
+        assert exits == [("a", status)]
 
 
 async def test_an_exit_that_is_not_accepted_is_a_failed_bind() -> None:
@@ -298,14 +300,14 @@ SHELL_OF_SHELLS = "sh -c 'sleep 1000 & wait' & echo $$ > {marks}; wait"
 async def test_what_is_preempted_is_killed_with_all_that_it_has_started(
     marks: Fifo, go: Fifo
 ) -> None:
-    told: list[str] = []
+    apps: list[str] = []
 
     def command(allocation: muster.Allocation) -> str:
         if allocation.app == "urgent":
             return f"echo urgent > {marks}; read line < {go}"
         return SHELL_OF_SHELLS.format(marks=marks)
 
-    binder = SubprocessBinder(command, exited=lambda one, _: told.append(one.app))
+    binder = SubprocessBinder(command, exited=lambda one, _: apps.append(one.app))
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         await scheduler.add_priority_class("high", 10, preemption_policy="PreemptLowerPriority")
         ask = await ask_for(scheduler)
@@ -324,7 +326,7 @@ async def test_what_is_preempted_is_killed_with_all_that_it_has_started(
         assert not gone(second)
         assert again.node == "n"
     assert gone(second)
-    assert told == ["urgent"]
+    assert apps == ["urgent"]
 
 
 async def remove_app(scheduler: muster.Scheduler) -> None:
@@ -376,7 +378,7 @@ while True:
 """It says its number and its parent's, then what signal it gets, and ends if it is let go."""
 
 
-async def test_what_ignores_being_told_is_killed_after_the_grace_period(
+async def test_a_process_that_ignores_the_signal_is_killed_after_the_grace_period(
     marks: Fifo, mock_clock: MockClock
 ) -> None:
     binder = SubprocessBinder(always([sys.executable, "-c", STUBBORN, marks.path]), grace_period=5)

@@ -152,13 +152,13 @@ def _judge(one: Attack, answered: Answered | None, findings: Findings) -> None:
     findings.statuses[one.kind, status] += 1
     if answered is None:
         return
-    told = f"{status} {answered.content[:300]!r}: {one.kind}: {one.data[:1000]!r}"
+    description = f"{status} {answered.content[:300]!r}: {one.kind}: {one.data[:1000]!r}"
     if status >= 500 and status not in ALLOWED:
-        findings.faults.append(told)
+        findings.faults.append(description)
     if b"Traceback" in answered.content:
-        findings.faults.append(f"it shows its inside: {told}")
+        findings.faults.append(f"it shows its inside: {description}")
     if status >= 400 and answered.media != PROBLEM_JSON and not _is_for_yunikorn(one):
-        findings.faults.append(f"no problem: {told}")
+        findings.faults.append(f"no problem: {description}")
 
 
 def _is_for_yunikorn(one: Attack) -> bool:

@@ -70,7 +70,7 @@ def words(line: str) -> Iterator[str]:
 def said_by(runs: Iterable[Run]) -> Surface:
     """Return the facts about some commands that have run."""
     found = dict[str, Facts]()
-    told = dict[str, dict[str, set[str]]]()
+    forms_of = dict[str, dict[str, set[str]]]()
     for one in runs:
         depth = 2 if one.words[0] in ("import", "token", "config", "get") else 1
         name = " ".join(("muster", *one.words[:depth]))
@@ -78,8 +78,8 @@ def said_by(runs: Iterable[Run]) -> Surface:
         found.setdefault(name, Facts()).promise(f"({given}) exits", one.status)
         if "json" in one.words and one.out:
             for key, form in shape(json.loads(one.out)):
-                told.setdefault(name, {}).setdefault(key, set()).add(form)
-    for name, forms in told.items():
+                forms_of.setdefault(name, {}).setdefault(key, set()).add(form)
+    for name, forms in forms_of.items():
         for key, several in forms.items():
             found[name].promise(key, ALTERNATIVELY.join(sorted(several)))
     return found

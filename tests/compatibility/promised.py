@@ -87,8 +87,8 @@ def compare(feeds: Sequence[str]) -> tuple[list[str], list[str], dict[str, str]]
         now_logs = {one: present_log(one) for one in dict.fromkeys([*kept, *wanted[name]])}
         new += [f"{name}: {one}" for one in now_logs.keys() - kept.keys()]
         for one, log in kept.items():
-            if (told := decisions.first_difference(log, now_logs[one])) is not None:
-                wrong.append(f"{name}: {one}: {told}")
+            if (difference := decisions.first_difference(log, now_logs[one])) is not None:
+                wrong.append(f"{name}: {one}: {difference}")
         texts[name] = decisions.text_of(now_logs)
     return wrong, new, texts
 

@@ -126,9 +126,9 @@ def data_of(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - any class
     if attrs.has(value):
         return {one.name: written(one.type) for one in attrs.fields(value)}
     fields: Mapping[str, object] = getattr(value, "__annotations__", {})
-    told = _ATTRIBUTES.search(inspect.cleandoc(value.__doc__ or ""))
-    said = _ATTRIBUTE.findall(told[1]) if told else []
-    return {one: written(fields.get(one, "data")) for one in getattr(value, "_fields", said)}
+    section = _ATTRIBUTES.search(inspect.cleandoc(value.__doc__ or ""))
+    documented = _ATTRIBUTE.findall(section[1]) if section else []
+    return {one: written(fields.get(one, "data")) for one in getattr(value, "_fields", documented)}
 
 
 def tell_member(facts: Facts, name: str, member: Any) -> None:  # noqa: ANN401 - of any class

@@ -113,26 +113,28 @@ def tell_answer(
     facts: Facts, key: str, schema: Json, schemas: Mapping[str, Json], *absent: str
 ) -> None:
     """Add facts about what a client gets."""
-    told = [
+    variants = [
         schemas[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
         for one in alternatives(schema)
     ]
-    fields = dict.fromkeys(name for one in told for name in one.get("properties", ()))
-    items = [one["items"] for one in told if "items" in one]
-    # An array is told by what is in it, and an object by its fields.
+    fields = dict.fromkeys(name for one in variants for name in one.get("properties", ()))
+    items = [one["items"] for one in variants if "items" in one]
+    # The form of its items describes an array, and that of its fields an object.
     below = {"array" if items else "", "object" if fields else ""}
-    forms = {*absent, *(form for one in told for form in types(one))} - below
+    forms = {*absent, *(form for one in variants for form in types(one))} - below
     if forms or below == {""}:
         facts.promise(key, ALTERNATIVELY.join(sorted(forms)))
-    for value in {value: None for one in told for value in one.get("enum", ())}:
+    for value in {value: None for one in variants for value in one.get("enum", ())}:
         if value is not None:
             facts.promise(f"{key} ({value})")
     for name in fields:
-        within = [one["properties"][name] for one in told if name in one.get("properties", ())]
-        is_there = all(name in one.get("required", ()) for one in told if types(one) != ["null"])
+        within = [one["properties"][name] for one in variants if name in one.get("properties", ())]
+        is_there = all(
+            name in one.get("required", ()) for one in variants if types(one) != ["null"]
+        )
         sometimes = () if is_there else ("absent",)
         tell_answer(facts, f"{key}.{name}", {"anyOf": within}, schemas, *sometimes)
-    values = [one["additionalProperties"] for one in told if one.get("additionalProperties")]
+    values = [one["additionalProperties"] for one in variants if one.get("additionalProperties")]
     for one, within in ((f"{key}.*", values), (f"{key}[]", items)):
         if within:
             tell_answer(facts, one, {"anyOf": within}, schemas)

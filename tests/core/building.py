@@ -228,7 +228,7 @@ def short(routes: list[Route]) -> list[str]:
 
 
 class Nodes:
-    """An index with its table of shapes, told of shapes as the view tells it."""
+    """An index with its table of shapes, updated as the view does it."""
 
     def __init__(self) -> None:
         self.shapes = ShapeTable()
@@ -342,15 +342,15 @@ class Application:
         return say.decision.message or ""
 
 
-def said(report: AppReport) -> list[Decision]:
+def decisions_of(report: AppReport) -> list[Decision]:
     says = [action for action in report.actions if isinstance(action, DecisionMade)]
     return [say.decision for say in sorted(says, key=lambda say: say.order)]
 
 
-def told(report: AppReport) -> list[str]:
+def summaries_of(report: AppReport) -> list[str]:
     """Give what is said in short: ``released x n completed``, ``Accepted``."""
     return [
         decision.state
         or " ".join(filter(None, (decision.kind, decision.ask, decision.node, decision.reason)))
-        for decision in said(report)
+        for decision in decisions_of(report)
     ]

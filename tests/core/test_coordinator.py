@@ -310,7 +310,7 @@ def test_only_those_concerned_are_to_report() -> None:
     assert here.machine.close() is None
 
 
-def test_the_queues_on_the_path_report_if_one_of_them_is_told() -> None:
+def test_all_queues_on_the_path_report_if_one_of_them_gets_a_message() -> None:
     here = Tree(configuration(queue("a", queue("b")), queue("c")))
     here.add_app("p", "a.b")
     here.settle()

@@ -206,13 +206,13 @@ def test_a_scheduler_that_runs_on_agrees() -> None:
         scheduler(),
         *(ask(f"k{number}", 1 + number % 3, run_for_us=number * S) for number in range(1, 20)),
     )
-    told = {name: starts(here, name)[0] for _, name in here.pending()}
+    expected = {name: starts(here, name)[0] for _, name in here.pending()}
     here.announced.clear()
     here.finish()
 
     bound = [one for one in here.announced if one.decision.kind == "bound"]
-    assert len(told) > 10
-    assert told == {one.decision.ask: one.at_us for one in bound}
+    assert len(expected) > 10
+    assert expected == {one.decision.ask: one.at_us for one in bound}
 
 
 # OUTLOOK-3

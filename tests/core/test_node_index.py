@@ -25,7 +25,7 @@ def test_without_nodes_nothing_is_found() -> None:
     assert Nodes().find(shape(vcore=1)) is None
 
 
-def test_equal_scores_are_told_apart_by_code_point() -> None:
+def test_nodes_with_equal_scores_are_ordered_by_code_point() -> None:
     nodes = Nodes()
     nodes.add("n10", "n2", "é", "Z", "a", vcore=4)
 

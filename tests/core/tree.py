@@ -370,7 +370,7 @@ def tree(*nodes: str, config: Configuration | None = None, **capacity: int) -> T
     return made
 
 
-def told(decisions: list[Decision]) -> list[str]:
+def lines_of(decisions: list[Decision]) -> list[str]:
     """Give decisions in short: ``bound p/x n``, ``p Starting``, ``root.a 5``."""
     lines: list[str] = []
     for one in decisions:

@@ -107,7 +107,7 @@ def test_what_is_preempted_runs_again(demo: subprocess.CompletedProcess[str]) ->
 # Other files
 
 
-def test_a_job_that_fails_is_told_in_the_exit_status(
+def test_a_job_that_fails_shows_in_the_exit_status(
     run_text: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
     done = run_text(

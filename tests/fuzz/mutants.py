@@ -488,8 +488,8 @@ def hunt_apart(number: int, *, budget_s: float, seed: int) -> Verdict:
 def line(one: Verdict) -> str:
     """Give what became of a bug."""
     found = "yes" if one.found else "NO"
-    told = f"{found:5}  {one.programs:>8,}  {one.seconds:>7.1f}  {one.name}"
-    return f"{told}\n{'':26}{one.oracle[:150]}".rstrip()
+    row = f"{found:5}  {one.programs:>8,}  {one.seconds:>7.1f}  {one.name}"
+    return f"{row}\n{'':26}{one.oracle[:150]}".rstrip()
 
 
 @click.command()

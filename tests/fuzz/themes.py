@@ -189,7 +189,7 @@ Check = Callable[[Sequence[Step]], Counter[str]]
 """Runs a feed, and counts what was reached; it raises where something is wrong."""
 
 Line = dict[str, Any]
-"""What is told of one seed."""
+"""The result of one seed."""
 
 
 def _decides_the_same(steps: Sequence[Step]) -> Counter[str]:
@@ -346,7 +346,7 @@ def _block(item: Line) -> str:
     return yaml.safe_dump([json.loads(json.dumps(item))], sort_keys=False).rstrip()
 
 
-def work(theme: str, seeds: Sequence[int], told: Queue[Line], *, thorough: bool) -> None:
+def work(theme: str, seeds: Sequence[int], results: Queue[Line], *, thorough: bool) -> None:
     """Run seeds, and tell of each; the first at which something is wrong is the last."""
     check = _check_of(theme, thorough=thorough)
     for seed in seeds:
@@ -355,7 +355,7 @@ def work(theme: str, seeds: Sequence[int], told: Queue[Line], *, thorough: bool)
         if steps is not None:
             few = smallest(steps, lambda some: fault(check, some) is not None)
             line |= {"fault": fault(check, few), "feed": as_feed(few)}
-        told.put(line)
+        results.put(line)
         if steps is not None:
             return
 
@@ -379,11 +379,11 @@ class Tally:
 def soak(theme: str, feeds: int, jobs: int, seed: int, *, thorough: bool) -> Tally:
     """Run so many feeds in some processes, which stop at the first that finds something."""
     context = multiprocessing.get_context("spawn")
-    told: Queue[Line] = context.Queue()
+    results: Queue[Line] = context.Queue()
     seeds = range(seed, seed + -(-feeds // FEEDS))
     workers = [
         context.Process(
-            target=work, args=(theme, seeds[job::jobs], told), kwargs={"thorough": thorough}
+            target=work, args=(theme, seeds[job::jobs], results), kwargs={"thorough": thorough}
         )
         for job in range(jobs)
     ]
@@ -393,7 +393,7 @@ def soak(theme: str, feeds: int, jobs: int, seed: int, *, thorough: bool) -> Tal
     while True:
         alive = any(worker.is_alive() for worker in workers)
         try:
-            tally.add(told.get(timeout=1))
+            tally.add(results.get(timeout=1))
         except Empty:
             if not alive:
                 break

@@ -63,7 +63,7 @@ class Claim(ABC):
 
     @abstractmethod
     def rank(self, victim: Ask) -> tuple[int, ...]:
-        """Give what nodes are told apart by: the lower, the sooner its victims go."""
+        """Return the key that orders nodes by their victims: the lowest loses its victims first."""
 
     @abstractmethod
     def message(self, victim: Ask) -> str:

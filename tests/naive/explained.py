@@ -13,7 +13,7 @@ from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.reasons import Explanation, Level
 from muster_core.snapshots import Snapshot
 from tests.actors import real
-from tests.naive.figures import told
+from tests.naive.figures import figure_names
 from tests.naive.harness import SETTLE, Accounts, Observed, Scenario, Step, run_plainly
 from tests.naive.order import NUMBERS, Parting
 from tests.naive.reasons import Account
@@ -28,7 +28,7 @@ def account_of(explanation: Explanation) -> Account:
         reason.code.value: {
             name: dict(fact) if isinstance(fact, Mapping) else fact
             for name, fact in reason.facts.items()
-            if name in told(reason.code)
+            if name in figure_names(reason.code)
         }
         for reason in explanation.reasons
     }

@@ -185,7 +185,7 @@ def for_ask(world: World, ask: Ask) -> Reserved | None:
     """Give what is reserved for a pending ask, or for others of its group."""
     own = [one for one in world.reserved if ask in one.asks]
     if own:
-        return _told(world, own)
+        return _last_reserved(world, own)
     gang = gangs.constrained(world, ask)
     return None if gang is None else for_group(world, group_of(world, gang.name).names)
 
@@ -193,10 +193,10 @@ def for_ask(world: World, ask: Ask) -> Reserved | None:
 def for_group(world: World, names: frozenset[str]) -> Reserved | None:
     """Give what is reserved for what a group lacks."""
     own = [one for one in world.reserved if one.group == names]
-    return _told(world, own) if own else None
+    return _last_reserved(world, own) if own else None
 
 
-def _told(world: World, some: Iterable[Reservation]) -> Reserved:
+def _last_reserved(world: World, some: Iterable[Reservation]) -> Reserved:
     """Tell of the reservation whose scope has the last path."""
     one = max(some, key=lambda one: one.scope)
     places = tuple((ask.full, node) for ask, node in one.nodes)
@@ -228,13 +228,13 @@ UNDEFINED = -1
 
 
 def figures_of(moment: Moment, ask: Ask, code: str) -> Figures:
-    """Give what is to be told of a reason that holds for an ask."""
+    """Return the figures of a reason that holds for an ask."""
     _, find = _FIGURES[code]
     return find(moment, ask)
 
 
-def told(code: str) -> frozenset[str]:
-    """Give the names of what is to be told of a reason; of some not each time."""
+def figure_names(code: str) -> frozenset[str]:
+    """Return the names of the figures that a reason may have."""
     names, _ = _FIGURES[code]
     return frozenset(names.split())
 

@@ -60,8 +60,8 @@ def brief(what: object) -> str:
     if not attrs.has(cls):
         return repr(what)
     fields = [(field, getattr(what, field.name)) for field in attrs.fields(cls)]
-    told = [f"{field.name}={brief(value)}" for field, value in fields if value != field.default]
-    return f"{cls.__name__}({', '.join(told)})"
+    parts = [f"{field.name}={brief(value)}" for field, value in fields if value != field.default]
+    return f"{cls.__name__}({', '.join(parts)})"
 
 
 @final
@@ -275,7 +275,7 @@ def compare_with_state(scenario: Scenario, observer: Observer) -> None:
 
 
 def _lines(scenario: Scenario, *lines: str) -> str:
-    return "\n".join([*lines, "the scenario:", *_told(scenario)])
+    return "\n".join([*lines, "the scenario:", *_scenario_lines(scenario)])
 
 
 def _picture_of(model: NaiveScheduler) -> tuple[Shown, Accounts]:
@@ -287,7 +287,7 @@ def _telling(scenario: Scenario, run: Callable[[Scenario], T]) -> T:
     try:
         return run(scenario)
     except Exception as error:
-        error.add_note("\n".join(["the scenario:", *_told(scenario)]))
+        error.add_note("\n".join(["the scenario:", *_scenario_lines(scenario)]))
         raise
 
 
@@ -324,7 +324,7 @@ def _difference(
     batch = expected[place][0] if place < len(expected) else None
     at_us = batch.at_us if batch is not None else actual[place].at_us
     lines = [f"decision {place + 1}, in the batch at {at_us} us", "the scenario:"]
-    lines += _told(scenario)
+    lines += _scenario_lines(scenario)
     if batch is not None:
         lines.append(f"this batch's events: {[index for index, _ in batch.entries]}")
     lines.append("the decisions before it, in both logs:")
@@ -339,7 +339,7 @@ def _difference(
     return "\n".join(lines)
 
 
-def _told(scenario: Scenario) -> list[str]:
+def _scenario_lines(scenario: Scenario) -> list[str]:
     return [
         f"  [{index}] {step.at_us} us: {brief(step.what)}" for index, step in enumerate(scenario)
     ]
@@ -571,11 +571,11 @@ class Story:
 
 def summary_lines(decisions: Iterable[Decision]) -> Iterable[str]:
     """Tell what was decided of gangs and asks, and what was refused or warned of."""
-    told = {Kind.ASSIGNED, Kind.WAITING, Kind.BOUND, Kind.RELEASED, Kind.REJECTED, Kind.WARNING}
+    relevant = {Kind.ASSIGNED, Kind.WAITING, Kind.BOUND, Kind.RELEASED, Kind.REJECTED, Kind.WARNING}
     for decision in decisions:
         if decision.kind in {Kind.GANG_SATISFIED, Kind.GANG_TIMED_OUT}:
             yield f"{decision.kind.value} {(decision.gang or '').removeprefix('default/')}"
-        elif decision.kind in told:
+        elif decision.kind in relevant:
             parts = (decision.kind.value, decision.ask, decision.reason)
             yield " ".join(str(part) for part in parts if part)
 

@@ -1,4 +1,4 @@
-"""When a pending ask will start, as far as that can be told now, and what backfill promises, from
+"""When a pending ask will start, as far as that is known now, and what backfill promises, from
 batch to batch.
 """
 

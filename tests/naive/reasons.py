@@ -45,7 +45,7 @@ class Account:
         first: What would be tried first in the next round, as ``app/ask``.
         parting: Where the way to it parts from the way to the first; None if it is the
             first itself, or does not compete.
-        figures: What is to be told of each reason, by its code.
+        figures: The figures of each reason, by its code.
     """
 
     codes: tuple[str, ...]

@@ -51,7 +51,7 @@ from tests.naive.scheduler import NaiveScheduler
 from tests.naive.state import Ask
 from tests.naive.strategies import scenarios, written
 from tests.naive.test_evictions import apps, evicted
-from tests.naive.test_reasons import HIGH, codes, queue, told, tree
+from tests.naive.test_reasons import HIGH, account_of, codes, queue, tree
 from tests.naive.theme import Choices, drawn
 from tests.share import share
 
@@ -146,7 +146,7 @@ def test_its_time_and_its_delay_begin_anew() -> None:
     timed = attrs.evolve(asks("k", retries=1), run_for_us=3 * S)
     story = Story(node("n", 1), APP, timed)
     story.play(2 * S, UpdateNode("n", schedulable=False), failed("k"))
-    assert told(story, "k").since_us == 2 * S
+    assert account_of(story, "k").since_us == 2 * S
     story.play(UpdateNode("n", schedulable=True))
     assert not kinds(story.play(4 * S), "released")
     assert story.play(5 * S) == ["released k completed"]
@@ -295,7 +295,7 @@ def test_the_queue_of_an_ask_that_backs_off_enters_with_it() -> None:
     config = leaf(settings=attrs.evolve(BACKS_OFF, blocking=True), most=2)
     story = Story(config, node("n", 9), APP, asks("k"), asks("m", priority=-1))
     story.play(BindFailed("a", "k"), asks("l", cores=2))
-    assert told(story, "l").first == "a/l", "beyond the headroom, and tried"
+    assert account_of(story, "l").first == "a/l", "beyond the headroom, and tried"
 
 
 def test_it_blocks_no_other_ask_of_a_blocking_leaf() -> None:
@@ -434,19 +434,19 @@ def test_the_end_of_a_back_off_is_nothing_new_to_what_took_in_vain() -> None:
 # Reasons
 
 
-def test_what_is_told_of_an_ask_that_backs_off() -> None:
+def test_reasons_of_an_ask_that_backs_off() -> None:
     story = Story(leaf(), node("n", 2), APP, asks("k"), FailBind("a", "k", times=2), asks("m"))
     assert codes(story, "k") == [BACKING_OFF, "BindFailed"]
-    assert told(story, "k").first is None
+    assert account_of(story, "k").first is None
     story.play(S + 5, asks("l", cores=2))
-    account = told(story, "k")
+    account = account_of(story, "k")
     assert account.figures[BACKING_OFF] == {"left_us": 2 * S - 5}
     assert account.figures[Code.BIND_FAILED] == {"node": "n"}
     assert codes(story, "l") == ["NoNodeFits"]
     assert account.first == "a/l"
 
 
-def test_of_work_that_failed_it_is_not_told_that_a_bind_did() -> None:
+def test_work_that_failed_is_no_failed_bind() -> None:
     story = Story(leaf(), node("n", 2), APP, asks("k", retries=1))
     assert list(summary_lines(story.decide(failed("k")))) == ["released k failed"]
     assert codes(story, "k") == [BACKING_OFF]

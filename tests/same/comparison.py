@@ -38,7 +38,7 @@ class Compared:
         """Whether nothing differs, and enough was compared."""
         return not self.wrong and min(self.counts) >= self.least
 
-    def told(self, what: str, most: int) -> Iterator[str]:
+    def lines(self, what: str, most: int) -> Iterator[str]:
         """Yield lines that tell it, with the first differences."""
         few = min(self.counts) < self.least
         how = f"{len(self.wrong):,} DIFFER" if self.wrong else "TOO FEW" if few else "the same"
@@ -88,9 +88,9 @@ def difference(old: bytes, new: bytes) -> str:
         column = next((at for at, (one, two) in letters if one != two), shorter)
     left = max(0, column - WIDTH // 2)
     one, two = (
-        [line[left : left + WIDTH] for line in lines[begin : first + 2 * AROUND]]
-        for lines in (was, is_)
+        [line[left : left + WIDTH] for line in diff[begin : first + 2 * AROUND]]
+        for diff in (was, is_)
     )
-    _, _, _, *told = unified_diff(one, two, n=AROUND, lineterm="")
+    _, _, _, *diff = unified_diff(one, two, n=AROUND, lineterm="")
     where = f"line {first + 1:,}" + (f", from character {left + 1:,} on" if left else "")
-    return "\n".join([where, *told])
+    return "\n".join([where, *diff])

@@ -34,10 +34,10 @@ UUID: Final = uuid.UUID("00000000-0000-4000-8000-000000000000")
 def fix(clock: Path) -> None:
     """Replace the clock of the machine by that of a file, and what is drawn by something fixed."""
     with clock.open("rb") as file:
-        told = mmap.mmap(file.fileno(), NANOSECONDS.size, access=mmap.ACCESS_READ)
+        memory = mmap.mmap(file.fileno(), NANOSECONDS.size, access=mmap.ACCESS_READ)
 
     def time_ns() -> int:
-        (now_ns,) = NANOSECONDS.unpack_from(told)
+        (now_ns,) = NANOSECONDS.unpack_from(memory)
         return int(now_ns)
 
     time.time_ns = time_ns

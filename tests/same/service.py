@@ -244,14 +244,14 @@ def show_metrics(write: Write) -> None:
         for path in ("/metrics", "/ws/v1/metrics"):
             for accept in ("text/plain", "application/openmetrics-text"):
                 answer = fixed.client.get(path, headers={"accept": accept})
-                told, samples_ = list[str](), dict[str, None]()
+                comments, samples_ = list[str](), dict[str, None]()
                 for line in answer.text.splitlines():
                     if line.startswith("#"):
-                        told.append(line)
+                        comments.append(line)
                     else:
                         # Not the figures: many are how long something took.
                         samples_[line.rpartition(" ")[0]] = None
-                for line in told:
+                for line in comments:
                     write(f"{path} {accept} {line[:60]}", line)
                 write(f"{path} {accept}", "\n".join([answer.headers["content-type"], *samples_]))
 

@@ -20,7 +20,7 @@ from tests.actors.asyncio.program import both_modes, bridged, outcome, run, turn
 
 
 class Trio:
-    """A block of trio that notes what happens to it, and can be told to fail."""
+    """A block of trio that notes what happens to it, and fails on request."""
 
     def __init__(self, *, opens: bool = True, closes: bool = True) -> None:
         self._opens = opens
@@ -386,7 +386,7 @@ class Work:
 
 
 class Forever:
-    """Something that never ends, unless it is told to."""
+    """A call that ends only when a test ends it."""
 
     def __init__(self, *, shielded: bool = False) -> None:
         self._shielded = shielded

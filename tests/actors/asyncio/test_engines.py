@@ -218,7 +218,7 @@ async def slurm_nodes(slurm: Slurm, scheduler: Scheduler) -> AsyncGenerator[None
 
 @both_modes
 def test_jobs_are_run_and_judged_in_the_loop(fake: FakeSlurm, mode: Mode) -> None:
-    told: list[tuple[str, int, bool]] = []
+    results: list[tuple[str, int, bool]] = []
     here = threading.get_ident()
 
     def work(held: muster.Allocation) -> str:
@@ -228,7 +228,7 @@ def test_jobs_are_run_and_judged_in_the_loop(fake: FakeSlurm, mode: Mode) -> Non
         return "true"
 
     def done(held: muster.Allocation, result: JobResult) -> None:
-        told.append((held.ask, result.status, threading.get_ident() == here))
+        results.append((held.ask, result.status, threading.get_ident() == here))
 
     async def main() -> None:
         async with connect_slurm(every=0.05) as slurm:
@@ -259,7 +259,7 @@ def test_jobs_are_run_and_judged_in_the_loop(fake: FakeSlurm, mode: Mode) -> Non
                 await until(lambda: fake.jobs[1]["job_state"] == "FAILED")
 
     run(main)
-    assert told == [("x", 3, True)]
+    assert results == [("x", 3, True)]
 
 
 def test_connect_says_why_it_cannot(fake: FakeSlurm) -> None:

@@ -63,7 +63,7 @@ def test_messages_that_are_others_or_not_there() -> None:
 - {op: expect, rejected: [nothing, more], warnings: [w]}
 - {op: expect, rejected: [nothing]}
 """
-    assert _told(SETUP + BAD + expect) == [
+    assert differences_in(SETUP + BAD + expect) == [
         (
             "rejected[0]: expected a refused event with nothing in its message, found app: 'a' is "
             "already an application"
@@ -79,8 +79,8 @@ def test_messages_that_are_others_or_not_there() -> None:
         ),
     ]
     warned = "- {op: configure, config: {partitions: [{usergroupresolver: {type: os}}]}}\n"
-    (told,) = _told(warned + "- {op: expect, warnings: []}\n")
-    assert told.startswith("warnings[0]: this warning is not expected: ")
+    (difference,) = differences_in(warned + "- {op: expect, warnings: []}\n")
+    assert difference.startswith("warnings[0]: this warning is not expected: ")
 
 
 # EXPECT-14
@@ -89,7 +89,7 @@ def test_names_that_are_not_there() -> None:
 - {op: expect, placed: {a/xx: n1, b/x: unknown}, apps: {b: {}}, gangs: {g: {bound: 1}},
    queues: {root.p: {priority: 0}}, reservations: {a/y: null}, reasons: {a/z: x}, devices: {c/x: {gpu: [0]}}}
 """
-    assert _told(SETUP + ASK + expect) == [
+    assert differences_in(SETUP + ASK + expect) == [
         "placed.a/xx: there is no such ask; did you mean x?",
         "placed.b/x: there is no such ask; did you mean a/x?",
         "queues.root.p: there is no such queue; did you mean root.q or root?",
@@ -103,10 +103,10 @@ def test_names_that_are_not_there() -> None:
 
 def test_a_node_may_have_any_name() -> None:
     feed = SETUP.replace("n1", "unknown") + ASK + "- {op: expect, placed: {a/x: nothing}}\n"
-    assert _told(feed) == ["placed.a/x: expected nothing, found unknown"]
+    assert differences_in(feed) == ["placed.a/x: expected nothing, found unknown"]
 
 
-def _told(feed: str) -> list[str]:
+def differences_in(feed: str) -> list[str]:
     """Check a feed; return its differences without their places."""
     lines = run("check", "-", given=feed).stdout.splitlines()[:-1]
     return [line.partition(": ")[2] for line in lines]
@@ -176,7 +176,7 @@ def test_a_long_list_is_cut() -> None:
 def test_what_is_the_same_in_a_long_list_is_left_out() -> None:
     asks = "- {op: add_ask, app: a, ask: many, count: 100, resources: {vcore: 9}}\n"
     names = sorted(f"a/many-{number}" for number in range(100))
-    for wanted, told in (
+    for wanted, expected in (
         (names[:98], "after 98 that are the same, expected [], found [a/many-98, a/many-99]"),
         (
             [*names[:50], "a/x", *names[50:]],
@@ -184,7 +184,7 @@ def test_what_is_the_same_in_a_long_list_is_left_out() -> None:
         ),
     ):
         expect = f"- {{op: expect, pending: [{', '.join(wanted)}]}}\n"
-        assert _told(SETUP + asks + expect) == [f"pending: {told}"]
+        assert differences_in(SETUP + asks + expect) == [f"pending: {expected}"]
 
 
 def test_check_as_json(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from tests.actors.cli.helpers import (
 )
 
 
-def told(text: str) -> str:
+def without_reasons(text: str) -> str:
     """Leave the sentences of reasons out of a text: they are the scheduler's."""
     return re.sub(r"^(      \w+): .*", r"\1: …", text, flags=re.MULTILINE)
 
@@ -38,7 +38,7 @@ def test_what_is_printed(files: dict[str, Path]) -> None:
 
     assert (result.exit_code, result.stderr) == (1, "")
     assert (
-        told(result.stdout.replace(folder, ""))
+        without_reasons(result.stdout.replace(folder, ""))
         == """\
 A  a.yaml
 B  b.yaml

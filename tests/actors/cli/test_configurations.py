@@ -153,7 +153,7 @@ def test_a_state_directory_is_configured_right_then(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["feed.yaml", "--partition", "x"], "--partition needs --config"),
         (["-", "--config", "-"], "Standard input can be read only once"),
@@ -161,13 +161,13 @@ def test_a_state_directory_is_configured_right_then(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be(
-    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(files["feed"].parent)
     result = run("replay", *arguments)
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert told in result.stderr
+    assert message in result.stderr
 
 
 # COMMAND-32: who leaves without a node has waited, too
@@ -220,12 +220,12 @@ def test_a_replay_says_what_left_without_a_node(tmp_path: Path) -> None:
 
 def test_progress_is_said_in_lines(capfd: pytest.CaptureFixture[str]) -> None:
     progress = ProgressLine(Tally(), shown=True, every_s=0)
-    told = ""
+    output = ""
     with progress.line():
-        while "\n" not in told:
-            told += capfd.readouterr().err
+        while "\n" not in output:
+            output += capfd.readouterr().err
 
-    assert told.startswith("0 events, 0 s, 0 decisions/s\n")
+    assert output.startswith("0 events, 0 s, 0 decisions/s\n")
 
 
 def test_no_progress_where_none_is_wanted(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,4 @@
-"""``muster explain``: reasons and remedies, how an instant may be written, and how refusals are
-told.
-"""
+"""``muster explain``: reasons, remedies, the forms of an instant, and refusals."""
 
 from __future__ import annotations
 
@@ -609,7 +607,7 @@ def test_what_is_no_instant(at: str) -> None:
     assert said in " ".join(result.stderr.split())
 
 
-def test_the_first_ten_refusals_are_told() -> None:
+def test_the_first_ten_refusals_are_shown() -> None:
     bad = "- {op: bogus}\n"
     result = run("explain", "-", "--all", "--at", "1", given=f"{bad * 12}{SEVERAL}{bad}")
     _, answer = run_json("explain", "-", "--all", "--at", "1", given=f"{bad * 12}{SEVERAL}")

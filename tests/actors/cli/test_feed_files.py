@@ -353,13 +353,13 @@ FILES: dict[str, tuple[str | bytes, str]] = {
 # COMMAND-21: what a file is that is no feed, and what to do with it, in one line
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_another_kind(tmp_path: Path, name: str) -> None:
-    content, told = FILES[name]
+    content, message = FILES[name]
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     result = run("replay", path)
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"{path}: {told.replace('{file}', str(path))}\n"
+    assert result.stderr == f"{path}: {message.replace('{file}', str(path))}\n"
 
 
 # COMMAND-21: every command that takes a feed says it
@@ -448,7 +448,7 @@ def test_a_feed_with_bad_events_is_read_as_ever(tmp_path: Path, name: str, feed:
     assert "events refused" in result.stdout
 
 
-def test_a_broken_feed_is_still_told_by_its_line(tmp_path: Path) -> None:
+def test_a_broken_feed_is_reported_by_its_line(tmp_path: Path) -> None:
     path = written(tmp_path / "a.yaml", "- {op: settle\n- {op: settle}\n")
     result = run("replay", path)
 
@@ -467,10 +467,10 @@ def test_a_feed_without_events_is_one(tmp_path: Path, feed: str) -> None:
 def test_a_feed_in_place_of_a_configuration(tmp_path: Path, name: str, feed: str) -> None:
     path = written(tmp_path / name, feed)
     word = f"'{path}'" if " " in name else str(path)
-    told = f"is a feed, not a configuration: run it with `muster replay {word}`"
+    message = f"is a feed, not a configuration: run it with `muster replay {word}`"
     validated = run("validate", path)
     compared = run("compare", written(tmp_path / "f.yaml", SETUP), "--config", path)
 
     for result in (validated, compared):
         assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr == f"{path}: {told}\n"
+        assert result.stderr == f"{path}: {message}\n"

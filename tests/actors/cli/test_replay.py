@@ -491,9 +491,9 @@ def test_what_became_of_reservations() -> None:
 
 
 def test_reserved_asks_that_were_not_bound_are_counted() -> None:
-    told = run("replay", "-", "--until", "20", given=RESERVED).stdout
+    output = run("replay", "-", "--until", "20", given=RESERVED).stdout
 
-    assert re.search(r"^not bound with a reservation +2$", told, re.MULTILINE), told
+    assert re.search(r"^not bound with a reservation +2$", output, re.MULTILINE), output
 
 
 def board_of(text: str, until_us: int | None = None) -> Board:

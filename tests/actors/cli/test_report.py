@@ -262,7 +262,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "text"),
     [
         (0, "0 s"),
         (0.000001, "1e-06 s"),
@@ -275,8 +275,8 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (3 * 86_400 + 14_706, "3d 04:05:06"),
     ],
 )
-def test_clock(seconds: float, told: str) -> None:
-    assert clock(seconds) == told
+def test_clock(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
 
 
 def test_how_far_a_file_is_read() -> None:

@@ -410,8 +410,8 @@ def test_convert_since_an_instant(directory: Path, tmp_path: Path) -> None:
     )
 
     assert (status, len(found["notes"])) == (0, 2)
-    told = run("convert", directory, feed, "--expect", "--since", "2.5").stderr.splitlines()
-    assert told == [f"{directory}: {note}" for note in found["notes"]]
+    notes = run("convert", directory, feed, "--expect", "--since", "2.5").stderr.splitlines()
+    assert notes == [f"{directory}: {note}" for note in found["notes"]]
     assert run("check", feed).exit_code == 0
     log, same = tmp_path / "log.jsonl", tmp_path / "same.jsonl"
     run("replay", feed, "--decisions", log, "--until", "4")

@@ -273,7 +273,7 @@ def test_a_log_that_does_not_begin_at_the_start_tells_what_it_can() -> None:
         (None, False),
     ],
 )
-def test_a_log_is_told_from_a_feed_by_what_stands_in_it(value: object, is_one: bool) -> None:
+def test_a_log_differs_from_a_feed_by_its_content(value: object, is_one: bool) -> None:
     (raw,) = read_raw(io.BytesIO(json.dumps(value).encode()), encoding=Encoding.JSON_LINES)
 
     assert is_decision(raw) is is_one

@@ -153,8 +153,8 @@ def test_all_that_do_not_run_are_in_one_group(scenario: list[Step]) -> None:
     overview = explain_all(items, examples=1_000)
 
     pending = list(replay_until(items, None).scheduler.pending())
-    told = [(one.app, one.ask) for group in overview.groups for one in group.examples]
-    assert sorted(told) == sorted(pending)
+    explained = [(one.app, one.ask) for group in overview.groups for one in group.examples]
+    assert sorted(explained) == sorted(pending)
     assert overview.count == len(pending)
     for group in overview.groups:
         assert {one.dominant.code for one in group.examples} == {group.code}

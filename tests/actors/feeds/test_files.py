@@ -320,13 +320,13 @@ class Closed:
         raise BrokenPipeError
 
 
-def test_a_closed_pipe_is_told_as_such() -> None:
+def test_a_closed_pipe_is_reported_as_such() -> None:
     output = Output(Closed())
     with pytest.raises(BrokenPipeError):
         output.write(b"x")
 
 
-def test_a_pipe_closed_at_the_end_is_told_as_such() -> None:
+def test_a_pipe_closed_at_the_end_is_reported_as_such() -> None:
     there, here = os.pipe()
     os.close(there)
     output = Output(f"/dev/fd/{here}")

@@ -135,14 +135,14 @@ def test_a_token_in_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None
 PLUGIN = """\
 import json, os, sys
 from pathlib import Path
-told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 assert os.environ["WHO"] == "ann"
 runs = Path(sys.argv[1])
 runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
-status = {"token": told["spec"]["cluster"]["server"] + "#" + str(len(runs.read_text()))}
+status = {"token": info["spec"]["cluster"]["server"] + "#" + str(len(runs.read_text()))}
 if len(runs.read_text()) == 3:
     status["expirationTimestamp"] = "2020-01-01T00:00:00Z"
-print(json.dumps({"apiVersion": told["apiVersion"], "kind": "ExecCredential", "status": status}))
+print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}))
 """
 
 

@@ -42,7 +42,7 @@ def test_nothing_has_time_once_something_is_urgent(cache: Cache) -> None:
     assert not cache.has_time
 
 
-def test_a_pod_is_urgent_and_may_have_to_be_told(cache: Cache) -> None:
+def test_a_new_pod_is_urgent_and_may_need_a_status(cache: Cache) -> None:
     pod = pod_of("p")
     pod["metadata"]["uid"] = "uid-p"
     cache.note_pod(read_pod(pod, "muster"))
@@ -51,7 +51,7 @@ def test_a_pod_is_urgent_and_may_have_to_be_told(cache: Cache) -> None:
     assert list(cache.untold) == ["uid-p"]
 
 
-def test_pods_of_others_are_not_told(cache: Cache) -> None:
+def test_pods_of_others_need_no_status(cache: Cache) -> None:
     cache.note_pod(read_pod(pod_of("p", scheduler="other"), "muster"))
     cache.note_pod(read_pod(pod_of("q", nodeName="n"), "muster"))
 

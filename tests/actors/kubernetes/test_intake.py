@@ -69,7 +69,7 @@ async def test_a_pod_that_is_bound_while_it_changes_has_one_ask(
         cache.note_pod(read_pod(seen_pod("a", labels={"applicationId": "one"}), "muster"))
         nursery.start_soon(intake.feed, scheduler, ready)
         await ready.wait()
-        # It is bound by now, and nobody has told the cache.
+        # It is bound by now, and the cache does not know.
         cache.note_pod(read_pod(seen_pod("a", labels={"applicationId": "two"}), "muster"))
         await trio.sleep(1)
         apps = (await scheduler.snapshot()).apps

@@ -52,7 +52,7 @@ class FakeAgent:
                 self.write(msgpack.packb({"say": "beat"}))
 
     def obey(self, test: _socket.socket) -> None:
-        """Do what the test has told it so far."""
+        """Carry out the commands that the test has sent so far."""
         while True:
             try:
                 data = test.recv(65536, _socket.MSG_DONTWAIT)
@@ -78,7 +78,7 @@ class FakeAgent:
                 self.tell({"pid": os.getpid()})
             if message["do"] == "survivors":  # so a test can wait until all was heard
                 if self.test is not None:
-                    self.obey(self.test)  # the test has told it that before it has asked
+                    self.obey(self.test)  # the test has sent them before it has asked
                 self.write(msgpack.packb({"say": "survivors", "survivors": self.survivors}))
                 continue
             self.tell({"heard": message})

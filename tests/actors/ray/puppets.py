@@ -45,15 +45,15 @@ class Puppet:
         self._stream = stream
         self._orders = msgpack.Unpacker()
         self.pid = 0
-        #: What it has told that no test has read, once the program has left it.
+        #: The messages that no test has read, once the program has left it.
         self.rest: list[dict[str, Any]] = []
 
     async def next(self) -> dict[str, Any]:
         """Wait for what it tells; an empty map when it has gone."""
         while True:
-            told: dict[str, Any]
-            for told in self._orders:
-                return told
+            message: dict[str, Any]
+            for message in self._orders:
+                return message
             try:
                 data = await self._stream.receive_some(65536)
             except trio.BrokenResourceError:  # it has ended without reading everything
@@ -67,19 +67,19 @@ class Puppet:
 
         A wish to look at the nodes is passed over if it is not meant.
         """
-        told = await self.next()
-        while do != "follow" and told.get("heard", {}).get("do") == "follow":
-            told = await self.next()
-        message: dict[str, Any] = told.get("heard", told)
-        assert message.get("do") == do, told
+        received = await self.next()
+        while do != "follow" and received.get("heard", {}).get("do") == "follow":
+            received = await self.next()
+        message: dict[str, Any] = received.get("heard", received)
+        assert message.get("do") == do, received
         return message
 
     async def close(self) -> None:
         """Read what is left; it has ended."""
         with trio.move_on_after(10, shield=True):
-            while told := await self.next():
-                if told.get("heard", {}).get("do") != "follow":
-                    self.rest.append(told)
+            while message := await self.next():
+                if message.get("heard", {}).get("do") != "follow":
+                    self.rest.append(message)
         with trio.CancelScope(shield=True):
             await self._stream.aclose()
 

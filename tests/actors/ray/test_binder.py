@@ -146,7 +146,7 @@ async def test_what_is_not_started_counts(tmp_path: Path, how: str, error: type[
     assert str(raised.value.__cause__) == "SomeError: the text"
 
 
-async def test_an_error_without_details_is_told_once(tmp_path: Path) -> None:
+async def test_an_error_without_details_is_reported_once(tmp_path: Path) -> None:
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
         ask = await asked(scheduler)
         run = await agent.heard("run")
@@ -160,7 +160,7 @@ async def test_an_error_without_details_is_told_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "args", "told"),
+    ("function", "args", "message"),
     [
         ("nowhere", (), "function: 'nowhere' must be 'package.module:name'"),
         (":name", (), "function: ':name' must be 'package.module:name'"),
@@ -169,10 +169,10 @@ async def test_an_error_without_details_is_told_once(tmp_path: Path) -> None:
         (abs, "text", "args: 'text' must be a list or tuple of the arguments"),
     ],
 )
-def test_a_call_is_checked(function: Any, args: Any, told: str) -> None:  # noqa: ANN401
+def test_a_call_is_checked(function: Any, args: Any, message: str) -> None:  # noqa: ANN401
     with pytest.raises((TypeError, ValueError)) as raised:
         Call(function, args)
-    assert str(raised.value) == told
+    assert str(raised.value) == message
 
 
 async def test_a_member_whose_gang_was_not_started_is_not_to_blame(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ async def test_arguments_are_checked(tmp_path: Path, options: dict[str, Any]) ->
             RayBinder(stage.ray, lambda _: "true", **options)
 
 
-async def test_a_run_whose_end_is_never_told_does_not_hold_the_program(
+async def test_a_run_whose_end_is_never_reported_does_not_hold_the_program(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with scheduled(tmp_path, grace_period=5) as (scheduler, agent, stage):

@@ -61,10 +61,10 @@ async def program(
     **options: Any,  # noqa: ANN401 - those of the binder
 ) -> AsyncGenerator[muster.Scheduler]:
     """Have a scheduler with a store, whose binder runs detached work."""
-    told: list[Result] = [] if done is None else done
+    results: list[Result] = [] if done is None else done
     given: dict[str, Any] = {"detached": True} | options
     binder = RayBinder(
-        stage.ray, lambda _: "true", done=lambda _, result: told.append(result), **given
+        stage.ray, lambda _: "true", done=lambda _, result: results.append(result), **given
     )
     async with (
         muster.open_scheduler(binder=binder, store=folder / "state") as scheduler,
@@ -173,7 +173,7 @@ async def test_an_end_that_comes_between_two_schedulers_is_not_lost(tmp_path: Pa
 async def test_without_a_store_a_scheduler_that_closes_ends_the_work(tmp_path: Path) -> None:
     async with scheduled(tmp_path, detached=True) as (scheduler, agent, _):
         await running(scheduler, agent)
-    assert [told.get("heard", {}).get("do") for told in agent.rest] == ["cancel", None]
+    assert [message.get("heard", {}).get("do") for message in agent.rest] == ["cancel", None]
 
 
 async def test_work_whose_ask_goes_is_ended(tmp_path: Path) -> None:

@@ -537,7 +537,7 @@ async def test_work_may_take_less_time_to_end_when_the_scheduler_closes(
 ) -> None:
     async with scheduled(tmp_path, closing_grace=closing) as (scheduler, agent, _):
         await running(scheduler, agent)
-    heard = [told["heard"] for told in agent.rest if "heard" in told]
+    heard = [message["heard"] for message in agent.rest if "heard" in message]
     assert [(one["do"], one["grace_s"]) for one in heard] == [("cancel", wanted)]
 
 

@@ -140,8 +140,8 @@ async def test_a_name_stays_with_the_node_that_has_it(
             await relist(stage, *listed)
             assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a2"
         assert allocation.ending is None
-        (told,) = [text for text in caplog.messages if "same name" in text]
-        assert told == (
+        (warning,) = [text for text in caplog.messages if "same name" in text]
+        assert warning == (
             "the nodes a2 and a1 of Ray have the same name 'n', by the label 'name': "
             "the first one has it, the other one is left out"
         )
@@ -193,7 +193,7 @@ async def test_resources_may_have_other_names(tmp_path: Path) -> None:
         assert (await nodes(scheduler))["a1"].capacity == {"vcore": 1000, "google.com/tpu": 8}
 
 
-async def test_only_what_has_changed_is_told(tmp_path: Path) -> None:
+async def test_only_changes_are_submitted(tmp_path: Path) -> None:
     async with following(tmp_path, node("a1"), node("a2")) as (scheduler, stage):
         before = scheduler.statistics().requests
         await relist(stage, node("a2"), node("a1"))
@@ -414,7 +414,7 @@ async def test_a_node_of_a_store_whose_id_has_changed_is_another_one(tmp_path: P
                 assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a2"
 
 
-async def test_a_selection_of_no_node_is_told_once(
+async def test_a_selection_of_no_node_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = {"zone": "east", "ray.io/node-id": "a1"}
@@ -432,7 +432,7 @@ async def test_a_selection_of_no_node_is_told_once(
         assert caplog.messages.count(said) == 2
 
 
-async def test_a_resource_that_no_node_has_is_told_once(
+async def test_a_resource_that_no_node_has_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = "resources: 'licence': no node of Ray has a resource of this name now"
@@ -455,7 +455,7 @@ async def test_a_cluster_serves_one_scheduler(tmp_path: Path) -> None:
         assert set(await nodes(scheduler)) == {"a1"}
 
 
-async def test_a_node_without_the_label_of_its_name_is_told(
+async def test_a_node_without_the_label_of_its_name_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     listed = node("head", resources=HEAD, labels={}), node("a1", labels={"name": "left"})
@@ -498,9 +498,9 @@ class Run:
         id: The number that the agent has heard; None before it has begun.
         ended: How it is to come back, if that is known.
         is_cancelled: Whether the program has cancelled it.
-        begun: How often the start is to be told.
+        begun: How often it should report its start.
         scope: Cancelled to cancel it.
-        told: How often the start was told.
+        starts: How often it has reported its start.
         came: How it has come back.
     """
 
@@ -510,11 +510,11 @@ class Run:
     is_cancelled: bool = False
     begun: int = 0
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    told: int = 0
+    starts: int = 0
     came: list[object] = attrs.field(factory=list[object])
 
     def tell(self) -> None:
-        self.told += 1
+        self.starts += 1
 
     async def go(self, binder: RayBinder, results: dict[str, Result]) -> None:
         with self.scope:
@@ -529,7 +529,7 @@ class Run:
 
 
 class World:
-    """The runs, and the agent that is told what to say of them."""
+    """The runs, and the agent that reports them as a test wants."""
 
     def __init__(
         self,
@@ -608,7 +608,7 @@ class World:
         await trio.testing.wait_all_tasks_blocked()
         for run in self.runs:
             assert run.came == ([] if run.ended is None else [run.ended])
-            assert run.told == run.begun
+            assert run.starts == run.begun
 
 
 # Each example is a process: making a failure smaller would take longer than it is worth.

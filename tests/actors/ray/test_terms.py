@@ -98,10 +98,10 @@ def test_who_connects_with_a_lower_term_hears_of_it(tmp_path: Path) -> None:
         assert new.heard() == {"say": "survivors", "survivors": []}
 
 
-@pytest.mark.parametrize("told", [{}, {"leads": leads(1, "of another state")}])
-def test_others_are_not_concerned(tmp_path: Path, told: dict[str, object]) -> None:
+@pytest.mark.parametrize("options", [{}, {"leads": leads(1, "of another state")}])
+def test_others_are_not_concerned(tmp_path: Path, options: dict[str, object]) -> None:
     # REPLICA-15
-    with agent(tmp_path, leads=leads(2)), agent(tmp_path, **told) as other:
+    with agent(tmp_path, leads=leads(2)), agent(tmp_path, **options) as other:
         other.tell(do="survivors")
         assert other.heard() == {"say": "survivors", "survivors": []}
 

@@ -340,8 +340,8 @@ class Diary:
         self.lines.append(f"{at_us // S} s: {what}")
 
 
-async def told_of(*events: tuple[int, Event]) -> list[str]:
-    """Replay events, and give what the census told after the first batch."""
+async def diary_of(*events: tuple[int, Event]) -> list[str]:
+    """Replay events, and return what the census reported after the first batch."""
     diary = Diary()
     items = [FeedItem(number, number + 1, at, event) for number, (at, event) in enumerate(events)]
     for item in items:
@@ -359,9 +359,9 @@ BEGINNING: tuple[tuple[int, Event], ...] = (
 
 
 async def test_an_ask_that_waits_for_its_turn() -> None:
-    told = await told_of(*BEGINNING, (1 * S, AddAsk("a", "y", ONE)), (3 * S, Release("a", "x")))
+    lines = await diary_of(*BEGINNING, (1 * S, AddAsk("a", "y", ONE)), (3 * S, Release("a", "x")))
 
-    assert told == [
+    assert lines == [
         "1 s: y pending",
         "1 s: root 0",
         "1 s: root.q 0",
@@ -375,9 +375,9 @@ async def test_an_ask_that_waits_for_its_turn() -> None:
 
 
 async def test_an_ask_that_loses_its_node_is_pending() -> None:
-    told = await told_of(*BEGINNING, (2 * S, RemoveNode("n")))
+    lines = await diary_of(*BEGINNING, (2 * S, RemoveNode("n")))
 
-    assert [line for line in told if "root" not in line] == [
+    assert [line for line in lines if "root" not in line] == [
         "2 s: n goes",
         "2 s: x left n: node_lost",
         "2 s: x pending",
@@ -386,7 +386,7 @@ async def test_an_ask_that_loses_its_node_is_pending() -> None:
 
 async def test_an_ask_that_failed_is_pending_again_while_it_has_a_retry() -> None:
     failed = Release("a", "y", Outcome.FAILED)
-    told = await told_of(
+    lines = await diary_of(
         *BEGINNING[:2],
         (1 * S, AddAsk("a", "y", ONE, retries=1)),
         (2 * S, failed),
@@ -394,7 +394,7 @@ async def test_an_ask_that_failed_is_pending_again_while_it_has_a_retry() -> Non
         (4 * S, AddAsk("a", "y", ONE)),
     )
 
-    assert [line for line in told if "root" not in line] == [
+    assert [line for line in lines if "root" not in line] == [
         *("1 s: y pending", "1 s: y taken", "1 s: y on n", "1 s: y bound after 0"),
         *("2 s: y left n: failed", "2 s: y pending", "2 s: y taken", "2 s: y on n"),
         "2 s: y bound after None",
@@ -404,9 +404,9 @@ async def test_an_ask_that_failed_is_pending_again_while_it_has_a_retry() -> Non
 
 
 async def test_a_name_that_is_asked_for_again_when_its_last_bearer_ends() -> None:
-    told = await told_of(*BEGINNING, (2 * S, Release("a", "x")), (2 * S, AddAsk("a", "x", ONE)))
+    lines = await diary_of(*BEGINNING, (2 * S, Release("a", "x")), (2 * S, AddAsk("a", "x", ONE)))
 
-    assert [line for line in told if "root" not in line] == [
+    assert [line for line in lines if "root" not in line] == [
         "2 s: x left n: completed",
         "2 s: x pending",
         "2 s: x taken",

@@ -387,8 +387,8 @@ DEVICES = """
     ],
 )
 async def test_devices(expect: str, found: str | list[str]) -> None:
-    told = await differences(expect, DEVICES)
-    assert told == [] if found == [] else str(found) in told[0]
+    differing = await differences(expect, DEVICES)
+    assert differing == [] if found == [] else str(found) in differing[0]
 
 
 async def test_any_reason_that_holds_will_do() -> None:

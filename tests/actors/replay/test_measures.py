@@ -357,15 +357,15 @@ def test_where_the_table_goes(tmp_path: Path) -> None:
 def test_compare_has_the_measures(tmp_path: Path) -> None:
     one = written(tmp_path / "one.yaml", JOBS)
     two = written(tmp_path / "two.yaml", JOBS.replace("run_for: 100", "run_for: 150"))
-    told = run_json("compare", one, two)[1]["all"]
+    compared = run_json("compare", one, two)[1]["all"]
 
-    assert told["a"]["measures"] == run_json("replay", one)[1]["measures"]
-    assert told["b"]["measures"] == run_json("replay", two)[1]["measures"]
-    difference = told["difference"]["measures"]
+    assert compared["a"]["measures"] == run_json("replay", one)[1]["measures"]
+    assert compared["b"]["measures"] == run_json("replay", two)[1]["measures"]
+    difference = compared["difference"]["measures"]
     assert difference["wait"]["longest_s"] == 50
     assert difference["by_user"]["bob"]["wait"]["mean_s"] == 50
     assert difference["size_resource"] is None
-    assert told["difference"]["utilisation_to_last_arrival"]["vcore"] == 0
+    assert compared["difference"]["utilisation_to_last_arrival"]["vcore"] == 0
 
     text = run("compare", one, two).stdout
     assert "bounded slowdown" in text

@@ -364,7 +364,7 @@ GIVEN_UP = """\
 """
 
 
-def told(bars: list[ReservedBar] | None) -> list[tuple[object, ...]]:
+def bar_rows(bars: list[ReservedBar] | None) -> list[tuple[object, ...]]:
     assert bars is not None
     return [
         (one.ask.key[1], one.node, one.since_us, one.start_us, one.end_us)
@@ -375,7 +375,7 @@ def told(bars: list[ReservedBar] | None) -> list[tuple[object, ...]]:
 async def test_reservations_last_until_their_asks_get_nodes() -> None:
     found = await recorded(RESERVED)
 
-    assert told(found.recorder.reserved.bars)[:2] == [
+    assert bar_rows(found.recorder.reserved.bars)[:2] == [
         ("next", "n2", 10 * S, None, 100 * S),
         ("wide", "n1", 10 * S, 100 * S, 100 * S),
     ]
@@ -385,7 +385,7 @@ async def test_reservations_last_until_their_asks_get_nodes() -> None:
 async def test_reservations_that_are_given_up_end() -> None:
     found = await recorded(RESERVED + GIVEN_UP)
 
-    assert told(found.recorder.reserved.bars)[:2] == [
+    assert bar_rows(found.recorder.reserved.bars)[:2] == [
         ("next", "n2", 10 * S, None, 20 * S),
         ("wide", "n1", 10 * S, 100 * S, 20 * S),
     ]

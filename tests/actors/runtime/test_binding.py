@@ -187,7 +187,7 @@ async def test_too_many_failures_in_a_row_remove_the_ask(
         assert snapshot.apps["a"].asks == ()
 
 
-async def test_who_waits_is_told_that_the_work_failed(worker: Worker) -> None:
+async def test_a_waiter_learns_that_the_work_failed(worker: Worker) -> None:
     async with service(binder=worker, bind_attempts=1) as scheduler:
         async with trio.open_nursery() as nursery:
             ask = await scheduler.add_ask("a", "k", ONE)
@@ -488,8 +488,8 @@ async def test_a_binder_that_cancels_what_it_runs_in_has_failed() -> None:
     assert "cancelled itself" in str(caught.value.__cause__)
 
 
-def told(worker: Worker) -> dict[str, tuple[int, int]]:
-    """Give what each run was told of its peers; the last run of an ask counts."""
+def peers_and_steps(worker: Worker) -> dict[str, tuple[int, int]]:
+    """Return the peers and the step of each ask's last run."""
     last = {run.allocation.ask: run.allocation for run in worker.runs}
     return {ask: (last[ask].peers, last[ask].step) for ask in sorted(last)}
 
@@ -499,7 +499,7 @@ async def test_an_ask_alone(worker: Worker) -> None:
         await scheduler.add_ask("a", "k", ONE)
         await wait_all_tasks_blocked()
 
-        assert told(worker) == {"k": (1, worker.last.allocation.number)}
+        assert peers_and_steps(worker) == {"k": (1, worker.last.allocation.number)}
 
 
 async def test_the_members_of_a_gang(worker: Worker) -> None:
@@ -512,7 +512,7 @@ async def test_the_members_of_a_gang(worker: Worker) -> None:
         before = worker.of("before").allocation.number
         first = worker.of("k-0").allocation.number
         assert before < first
-        assert told(worker) == {
+        assert peers_and_steps(worker) == {
             "before": (1, before),
             "k-0": (3, first),
             "k-1": (3, first),
@@ -528,8 +528,8 @@ async def test_a_member_that_comes_later_is_alone(worker: Worker) -> None:
         await scheduler.add_ask("a", "late", ONE, gang="g")
         await wait_all_tasks_blocked()
 
-        assert [peers for peers, _ in told(worker).values()] == [2, 2, 1, 1]
-        assert len({step for _, step in told(worker).values()}) == 3
+        assert [peers for peers, _ in peers_and_steps(worker).values()] == [2, 2, 1, 1]
+        assert len({step for _, step in peers_and_steps(worker).values()}) == 3
 
 
 async def test_each_gang_of_a_group(worker: Worker) -> None:
@@ -540,7 +540,7 @@ async def test_each_gang_of_a_group(worker: Worker) -> None:
         await scheduler.add_asks("a", "m", ONE, 2, gang="h")
         await wait_all_tasks_blocked()
 
-        assert {name: peers for name, (peers, _) in told(worker).items()} == {
+        assert {name: peers for name, (peers, _) in peers_and_steps(worker).items()} == {
             "k": 1,
             "m-0": 2,
             "m-1": 2,
@@ -555,7 +555,7 @@ async def test_a_member_that_failed_comes_back_alone(worker: Worker) -> None:
         worker.of("k-0").finish(OSError("no"))
         await wait_all_tasks_blocked()
 
-        assert told(worker)["k-0"][0] == 1
+        assert peers_and_steps(worker)["k-0"][0] == 1
 
 
 async def test_a_gang_that_is_bound_again(worker: Worker) -> None:
@@ -563,14 +563,14 @@ async def test_a_gang_that_is_bound_again(worker: Worker) -> None:
         await scheduler.add_gang("g", 2)
         await scheduler.add_asks("a", "k", ONE, 2, gang="g")
         await wait_all_tasks_blocked()
-        before = told(worker)
+        before = peers_and_steps(worker)
         await scheduler.remove_node("n")
         await scheduler.add_node("n", {"vcore": 2})
         await wait_all_tasks_blocked()
 
-        assert [peers for peers, _ in told(worker).values()] == [2, 2]
-        assert told(worker)["k-0"][1] > before["k-0"][1]
-        assert told(worker)["k-0"][1] == told(worker)["k-1"][1]
+        assert [peers for peers, _ in peers_and_steps(worker).values()] == [2, 2]
+        assert peers_and_steps(worker)["k-0"][1] > before["k-0"][1]
+        assert peers_and_steps(worker)["k-0"][1] == peers_and_steps(worker)["k-1"][1]
 
 
 async def test_without_a_binder() -> None:

@@ -412,7 +412,7 @@ often = pytest.mark.parametrize("time", range(10))
 
 @pytest.mark.parametrize("starts", [True, False])
 @pytest.mark.parametrize("reason", ENDS)
-async def test_a_binder_is_told_the_reason(
+async def test_a_binder_sees_the_reason(
     reason: Reason, starts: bool, mock_clock: MockClock
 ) -> None:
     worker = Worker(starts=starts)
@@ -429,7 +429,7 @@ async def test_a_binder_is_told_the_reason(
         assert first.allocation.ending is reason
 
 
-async def test_a_binder_that_is_late_is_told_before_its_allocation_has_ended(
+async def test_a_late_binder_sees_the_reason_before_its_allocation_has_ended(
     worker: Worker, mock_clock: MockClock
 ) -> None:
     async with service(binder=worker, bind_timeout=5) as scheduler:
@@ -658,7 +658,7 @@ async def test_the_log_has_a_line_of_it(worker: Worker, caplog: pytest.LogCaptur
     caplog.set_level(logging.DEBUG, "muster.binder")
     await said(worker, muster.MusterError("ValueError: boom\nTraceback (most recent call last):"))
 
-    told, details = [one for one in caplog.records if "could not be started" in one.message]
-    assert told.message == "the work of a/k could not be started: ValueError: boom"
-    assert (told.levelno, told.exc_info) == (logging.WARNING, None)
+    warning, details = [one for one in caplog.records if "could not be started" in one.message]
+    assert warning.message == "the work of a/k could not be started: ValueError: boom"
+    assert (warning.levelno, warning.exc_info) == (logging.WARNING, None)
     assert (details.levelno, details.exc_info is not None) == (logging.DEBUG, True)

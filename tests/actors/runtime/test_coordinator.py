@@ -91,7 +91,7 @@ async def test_what_was_answered_is_not_refused_any_more() -> None:
     await reply.wait()
 
 
-async def test_requests_without_an_answer_are_told() -> None:
+async def test_requests_without_an_answer_fail() -> None:
     reply: Answer[None] = Answer()
     refuse_unanswered(Submit("bad"))
     refuse_unanswered(Finish(None, reply))
@@ -156,7 +156,7 @@ async def test_the_journal_hears_of_a_decision_before_its_owner() -> None:
     assert after == [AskPlace.BOUND]
 
 
-# Owners that are told nothing
+# Owners without messages
 
 
 async def test_only_those_concerned_are_woken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,11 +179,11 @@ async def test_only_those_concerned_are_woken(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(QueueMachine, "handle", handle_queue)
         await scheduler.submit(ask(app="b"))
         await scheduler.settle()
-        told = set(woken)
+        notified = set(woken)
         await scheduler.snapshot()
         monkeypatch.undo()
 
-    assert told == {"b"}
+    assert notified == {"b"}
     assert woken == {"b", "root.b", "root"}
 
 
@@ -579,7 +579,7 @@ async def test_an_event_that_makes_no_sense_changes_nothing() -> None:
 
 
 class FailsAt:
-    """A binder whose first run fails when it is told to; the others go on."""
+    """A binder whose first run fails when a test sets an event; the others go on."""
 
     def __init__(self) -> None:
         self.fail = trio.Event()

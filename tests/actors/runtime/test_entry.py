@@ -309,7 +309,7 @@ async def test_calls_after_the_end(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_whoever_waits_is_told_when_the_body_fails(name: str) -> None:
+async def test_waiters_see_that_the_body_failed(name: str) -> None:
     gate = Gate()
     waiting: list[Later[object]] = []
     with watchdog():
@@ -431,7 +431,7 @@ async def test_who_is_cancelled_when_it_was_answered_gets_the_answer(answer: Ans
     [(muster.RefusedError("no"), False), (muster.ClosedSchedulerError("closed"), True)],
     ids=["refused", "closed"],
 )
-async def test_what_who_was_cancelled_and_begun_is_told(
+async def test_what_a_cancelled_call_that_had_begun_returns(
     error: muster.MusterError, cancelled: bool, answer: Answer[int]
 ) -> None:
     async with trio.open_nursery() as nursery:

@@ -437,7 +437,7 @@ async def test_an_observer_ends_when_the_body_fails() -> None:
     assert reader.is_over
 
 
-async def test_an_observer_is_told_that_the_scheduler_broke(
+async def test_an_observer_sees_that_the_scheduler_broke(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reader = Reader()

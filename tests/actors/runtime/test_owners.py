@@ -95,7 +95,7 @@ async def survey(owner: ApplicationOwner) -> AppSnapshot:
 # Applications
 
 
-async def test_an_application_reports_once_for_all_that_it_was_told() -> None:
+async def test_an_application_reports_once_for_all_its_messages() -> None:
     owner, reports = application()
     async with running(owner):
         await settled()
@@ -163,7 +163,7 @@ async def test_an_application_that_fails_says_on_what() -> None:
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-async def test_what_it_failed_on_is_told_in_a_few_words() -> None:
+async def test_the_error_names_the_message_in_a_few_words() -> None:
     owner, _ = application()
     owner.mailbox.put(CommitApp((), failed=("missing",) * 1000))
 

@@ -77,13 +77,13 @@ async def turns_of_others() -> AsyncGenerator[list[None]]:
 
 
 @pytest.fixture
-def always_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks is told to let others run."""
+def slice_always_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every slice is over at once, so that each caller lets others run."""
     monkeypatch.setattr(pace_module, "SLICE_S", -inf)
 
 
 @pytest.fixture
-def never_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def slice_never_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace_module, "SLICE_S", inf)
 
 
@@ -115,14 +115,14 @@ async def work_together(pace: Pace) -> list[int]:
     return units
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_in_each_pass_one_of_those_who_share_a_pace_goes_on() -> None:
     units = await work_together(Pace())
 
     assert units == list(range(units[0], units[0] + 20))
 
 
-@pytest.mark.usefixtures("never_up")
+@pytest.mark.usefixtures("slice_never_over")
 async def test_who_comes_back_while_the_slice_lasts_goes_on_in_the_same_pass() -> None:
     units = await work_together(Pace())
 
@@ -140,7 +140,7 @@ async def test_rest_can_be_cancelled_unless_it_is_shielded() -> None:
     assert scope.cancelled_caught
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_steps_are_paused_where_they_yield() -> None:
     async with turns_of_others() as turns:
         before = len(turns)
@@ -167,7 +167,7 @@ def burst(apps: int, asks: int = 1) -> list[Event]:
     return events
 
 
-@pytest.mark.usefixtures("never_up")
+@pytest.mark.usefixtures("slice_never_over")
 async def test_few_owners_of_a_large_batch_have_their_turn_in_one_pass() -> None:
     passes = Passes()
     async with muster.open_scheduler() as scheduler:
@@ -181,7 +181,7 @@ async def test_few_owners_of_a_large_batch_have_their_turn_in_one_pass() -> None
     assert PORTION / 2 <= passes.most["run"] < PORTION + 10
 
 
-@pytest.mark.usefixtures("never_up")
+@pytest.mark.usefixtures("slice_never_over")
 async def test_few_owners_end_in_one_pass_when_the_scheduler_is_closed() -> None:
     passes = Passes()
     with passes.counting():
@@ -194,7 +194,7 @@ async def test_few_owners_end_in_one_pass_when_the_scheduler_is_closed() -> None
     assert PORTION <= passes.most["run"] < PORTION + 10
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_what_is_decided_does_not_depend_on_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [AddNode("n", Resources({"vcore": 150})), *burst(20, 10)]
     logs: list[Sequence[Announced]] = []
@@ -215,7 +215,7 @@ async def test_what_is_decided_does_not_depend_on_the_pace(monkeypatch: pytest.M
 VERY_MANY: Final = 3 * PART
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_others_run_while_an_application_with_very_many_asks_comes_and_goes() -> None:
     async with muster.open_scheduler() as scheduler:
         await scheduler.add_node("n", {"vcore": VERY_MANY})
@@ -232,7 +232,7 @@ async def test_others_run_while_an_application_with_very_many_asks_comes_and_goe
         assert not (await scheduler.snapshot()).apps
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_a_cancelled_caller_gets_handles_of_very_many_asks_that_were_added() -> None:
     made: list[muster.Ask] = []
     with watchdog(), trio.CancelScope() as everything:
@@ -256,7 +256,7 @@ def memory() -> int:
 
 
 @pytest.mark.parametrize("pending", [False, True])
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_memory_is_freed_in_pieces_when_the_scheduler_is_closed(*, pending: bool) -> None:
     gc.collect()
     before = memory()
@@ -274,7 +274,7 @@ async def test_memory_is_freed_in_pieces_when_the_scheduler_is_closed(*, pending
         assert scheduler.statistics().bound == (0 if pending else VERY_MANY)
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_a_cancellation_does_not_stop_the_freeing(monkeypatch: pytest.MonkeyPatch) -> None:
     free = ApplicationMachine.free
     turns_before: list[int] = []
@@ -301,7 +301,7 @@ async def test_a_cancellation_does_not_stop_the_freeing(monkeypatch: pytest.Monk
 # What callers say
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_others_run_while_events_are_made_of_many_maps() -> None:
     maps = [
         {"op": "add_app", "app": f"a{number}", "queue": "q"} for number in range(8 * SMALL_PIECE)
@@ -359,7 +359,7 @@ async def test_who_leaves_while_a_batch_is_announced_gets_nothing_more() -> None
     assert not await observer.take()
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_a_cancellation_while_a_batch_is_announced_loses_no_answer() -> None:
     log = Recording()
     answers: list[int] = []
@@ -401,7 +401,7 @@ class Slow:
             yield
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_a_journal_that_lets_others_run_has_all_of_a_batch_before_anybody_hears() -> None:
     journal = Slow()
     heard: list[str] = []
@@ -446,7 +446,7 @@ async def test_what_such_a_journal_raises_comes_out_as_it_is(error: Exception) -
     assert caught.value is error
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_whose_gang_is_satisfied_is_seen_as_bound() -> None:
     number = 3 * PIECE
     async with muster.open_scheduler() as scheduler:

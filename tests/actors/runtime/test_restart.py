@@ -222,11 +222,14 @@ async def test_a_bad_option_is_refused(
 
 async def test_why_work_could_not_be_started(tmp_path: Path) -> None:
     # FEED-36, CHECKPOINT-4
-    clock, told = SetClock(), {"op": "bind_failed", "app": "a", "ask": "long", "message": "no disk"}
+    clock, event = (
+        SetClock(),
+        {"op": "bind_failed", "app": "a", "ask": "long", "message": "no disk"},
+    )
     await begin(tmp_path, clock)
     async with muster.open_scheduler(store=tmp_path, clock=clock) as scheduler:
         await scheduler.update_node("n", schedulable=False)
-        await scheduler.submit(told)
+        await scheduler.submit(event)
         before = await scheduler.ask("a", "long").why()
     (failed,) = [one for one in kept(tmp_path) if one.decision.reason is muster.Reason.BIND_FAILED]
     assert failed.decision.message == "no disk"
@@ -550,7 +553,7 @@ async def test_something_else_is_no_state_directory(tmp_path: Path) -> None:
     assert "file" in await refused(file)
 
 
-async def test_what_the_system_says_of_a_folder_is_told(tmp_path: Path) -> None:
+async def test_the_error_of_the_system_about_a_folder_is_reported(tmp_path: Path) -> None:
     assert "too long" in await refused(tmp_path / ("x" * 1000))
 
 

@@ -57,13 +57,13 @@ class Fault:
         what: It in short.
         name: The call to the disk.
         code: The error of SQLite.
-        told: What the error says.
+        message: A pattern of the error's message.
     """
 
     what: str
     name: str
     code: int
-    told: str
+    message: str
 
     @override
     def __str__(self) -> str:
@@ -185,7 +185,7 @@ async def test_nobody_hears_of_a_batch_that_is_not_on_disk(
     # STORE-15
     before, everybody = tasks(), Everybody(nursery)
     heard: tuple[int, ...] = ()
-    with pytest.raises(muster.StoreError, match=fault.told):
+    with pytest.raises(muster.StoreError, match=fault.message):
         async with everybody.use(tmp_path) as scheduler:
             for event in EVENTS[:number]:
                 await scheduler.submit(event)
@@ -222,7 +222,7 @@ async def test_all_callers_of_a_batch_are_answered(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault
 ) -> None:
     before, everybody = tasks(), Everybody(nursery)
-    with pytest.raises(muster.StoreError, match=fault.told):
+    with pytest.raises(muster.StoreError, match=fault.message):
         async with everybody.use(tmp_path) as scheduler:
             await scheduler.submit_many(EVENTS[:2])
             fault.on(disk)
@@ -262,7 +262,7 @@ async def test_a_first_batch_that_fails_leaves_a_store_that_can_be_opened(
         else:
             said = ""
         if not is_open:
-            assert fault.told in said
+            assert fault.message in said
             assert everybody.heard() == (0, 0, 0, 0)
         disk.mend()
 
@@ -280,7 +280,7 @@ async def test_a_checkpoint_that_fails_ends_the_scheduler_and_loses_nothing(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault
 ) -> None:
     everybody = Everybody(nursery)
-    with pytest.raises(muster.StoreError, match=fault.told):
+    with pytest.raises(muster.StoreError, match=fault.message):
         async with everybody.use(tmp_path) as scheduler:
             await scheduler.submit_many(EVENTS[:4])
             fault.on(disk)
@@ -295,7 +295,7 @@ async def test_a_checkpoint_that_fails_ends_the_scheduler_and_loses_nothing(
 async def test_closing_that_fails_loses_nothing(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault
 ) -> None:
-    with pytest.raises(muster.StoreError, match=fault.told):
+    with pytest.raises(muster.StoreError, match=fault.message):
         async with Everybody(nursery).use(tmp_path) as scheduler:
             await scheduler.submit_many(EVENTS[:4])
             fault.on(disk)
@@ -308,7 +308,7 @@ async def test_closing_that_fails_loses_nothing(
 
 @final
 class Gate:
-    """A disk that stops at a call until it is told to go on."""
+    """A disk that stops at a call until a test lets it go on."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -444,7 +444,7 @@ async def test_a_journal_that_raises_ends_the_scheduler_after_the_commit(tmp_pat
             with pytest.raises(muster.ClosedSchedulerError):
                 await scheduler.submit(EVENTS[3])
             await trio.sleep_forever()
-    # Nobody was told that it failed to come in, and it is kept.
+    # No caller got an error for it, and it is kept.
     assert events_in(tmp_path) == list(EVENTS[:4])
 
 
@@ -513,7 +513,7 @@ LARGE: Final = AddAsk("a", "large", Resources(SIZE))
 
 @final
 class Held:
-    """A journal that holds batches back once it is told to, and may raise then."""
+    """A journal that holds batches back on request, and may raise then."""
 
     def __init__(self) -> None:
         self.holds = False
@@ -666,7 +666,7 @@ async def test_what_a_batch_has_removed_is_closed_if_it_is_not_announced(tmp_pat
 
 
 @pytest.mark.parametrize("at", every(3, [10, 20, 60]))
-async def test_a_failing_disk_is_told_once(tmp_path: Path, at: int) -> None:
+async def test_a_failing_disk_is_reported_once(tmp_path: Path, at: int) -> None:
     sqlite = library()
     if sqlite is None:
         pytest.skip("SQLite is a part of Python here, no shared library: no fault can be injected")

@@ -2,7 +2,7 @@
 
 SQLite reaches the disk through a table of functions, its VFS. A copy of the usual one becomes the
 default here, and in each file that it opens the functions that write, sync, cut and map are replaced
-by ones that count, fail when told to, and otherwise call the usual ones. So the code under test and
+by ones that count, fail on request, and otherwise call the usual ones. So the code under test and
 SQLite itself are as always. It needs SQLite as a shared library, in which ``sqlite3`` is the same one.
 """
 
@@ -78,7 +78,7 @@ def library() -> ctypes.CDLL | None:
 
 @final
 class Disk:
-    """A disk that fails when it is told to.
+    """A disk that fails on request.
 
     Attributes:
         calls: Which functions were called, in order: ``write``, ``sync``, ``truncate``.
@@ -128,7 +128,7 @@ class Disk:
         self._fails = lambda _name, _number: 0
 
     def wrap(self, methods: _Methods) -> Any:  # noqa: ANN401 - a pointer
-        """Give functions of a file that fail when told to."""
+        """Return the functions of a file, which fail on request."""
         mine = _Methods()
         ctypes.memmove(ctypes.byref(mine), ctypes.byref(methods), ctypes.sizeof(_Methods))
 

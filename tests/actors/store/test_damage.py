@@ -232,10 +232,10 @@ def refused(call: Callable[[], object]) -> StoreError | None:
     return None
 
 
-@pytest.mark.parametrize(("name", "code", "told"), FAULTS)
+@pytest.mark.parametrize(("name", "code", "message"), FAULTS)
 @pytest.mark.parametrize("forever", [True, False], ids=["forever", "once"])
 def test_a_commit_that_fails_is_kept_whole_or_not_at_all(
-    disk: Disk, tmp_path: Path, name: str, code: int, told: str, forever: bool
+    disk: Disk, tmp_path: Path, name: str, code: int, message: str, forever: bool
 ) -> None:
     # STORE-15
     for commit in range(1, 4):
@@ -250,7 +250,7 @@ def test_a_commit_that_fails_is_kept_whole_or_not_at_all(
                     assert disk.calls.count(name) == at > 0  # it makes no more calls than those
                     disk.mend()
                     break
-                assert told in str(error)
+                assert message in str(error)
                 assert f"cannot write batch {commit}: " in str(error)
                 assert error.path == directory / "muster.db"
                 killed = copied(directory, tmp_path / f"{commit}-{at}-killed")
@@ -286,9 +286,9 @@ def test_after_a_fault_nothing_more_is_written(disk: Disk, tmp_path: Path) -> No
     assert numbers(tmp_path / "state")[:2] == [1, 2]
 
 
-@pytest.mark.parametrize(("name", "code", "told"), FAULTS)
+@pytest.mark.parametrize(("name", "code", "message"), FAULTS)
 def test_a_checkpoint_that_fails_takes_nothing_away(
-    disk: Disk, tmp_path: Path, name: str, code: int, told: str
+    disk: Disk, tmp_path: Path, name: str, code: int, message: str
 ) -> None:
     failed = 0
     for at in range(6):
@@ -298,7 +298,7 @@ def test_a_checkpoint_that_fails_takes_nothing_away(
         put_checkpoint(writer, 2, parts_of(2))
         disk.fail(at, code, name=name)
         error = refused(partial(put_checkpoint, writer, 4, parts_of(4)))
-        assert error is None or told in str(error)
+        assert error is None or message in str(error)
         failed += error is not None
         disk.mend()
         writer.close()
@@ -317,9 +317,9 @@ def prune_all(writer: StateWriter) -> None:
         pass
 
 
-@pytest.mark.parametrize(("name", "code", "told"), FAULTS)
+@pytest.mark.parametrize(("name", "code", "message"), FAULTS)
 def test_pruning_that_fails_leaves_a_chain(
-    disk: Disk, tmp_path: Path, name: str, code: int, told: str
+    disk: Disk, tmp_path: Path, name: str, code: int, message: str
 ) -> None:
     # STORE-16
     failed = 0
@@ -330,7 +330,7 @@ def test_pruning_that_fails_leaves_a_chain(
         put_checkpoint(writer, 4, parts_of(4))
         disk.fail(at, code, name=name)
         error = refused(partial(prune_all, writer))
-        assert error is None or told in str(error)
+        assert error is None or message in str(error)
         failed += error is not None
         disk.mend()
         writer.close()
@@ -345,9 +345,9 @@ def create_and_close(directory: Path) -> None:
     StateWriter.create(directory, NEW).close()
 
 
-@pytest.mark.parametrize(("name", "code", "told"), FAULTS)
+@pytest.mark.parametrize(("name", "code", "message"), FAULTS)
 def test_what_cannot_be_made_can_be_made_later(
-    disk: Disk, tmp_path: Path, name: str, code: int, told: str
+    disk: Disk, tmp_path: Path, name: str, code: int, message: str
 ) -> None:
     # STORE-1
     failed = 0
@@ -355,7 +355,7 @@ def test_what_cannot_be_made_can_be_made_later(
         directory = tmp_path / str(at)
         disk.fail(at, code, name=name)
         error = refused(partial(create_and_close, directory))
-        assert error is None or told in str(error)
+        assert error is None or message in str(error)
         failed += error is not None
         disk.mend()
 

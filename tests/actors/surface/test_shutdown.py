@@ -196,7 +196,7 @@ async def test_an_error_is_not_lost_under_a_cancellation() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_whoever_waits_is_told(name: str) -> None:
+async def test_waiters_get_an_error(name: str) -> None:
     caller = Caller()
     gate = trio.Event()
     with watchdog():
@@ -212,7 +212,7 @@ async def test_whoever_waits_is_told(name: str) -> None:
     assert caller.answers in (["closed", "closed"], ["refused", "closed"])
 
 
-async def test_all_that_wait_at_a_full_entry_are_told() -> None:
+async def test_all_waiters_at_a_full_entry_get_an_error() -> None:
     caller = Caller()
     gate = trio.Event()
     with watchdog():
@@ -449,7 +449,7 @@ async def test_several_owners_that_fail_at_once(broken_on_close: ZeroDivisionErr
     assert caught.value.__cause__ is broken_on_close
 
 
-async def test_callers_outside_are_told_that_an_owner_failed(
+async def test_callers_outside_learn_that_an_owner_failed(
     broken_on_close: ZeroDivisionError,
 ) -> None:
     caller = Caller()

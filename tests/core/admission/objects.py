@@ -190,7 +190,7 @@ def refused(made: Tree, event: Event) -> str:
     return message
 
 
-def told(made: Tree, event: Event) -> list[str]:
+def submit(made: Tree, event: Event) -> list[str]:
     """Give what an event that is in order leads to."""
     decisions = made.settle(event)
     made.check()

@@ -44,7 +44,7 @@ from tests.core.admission.objects import (
     pod,
     refused,
     story,
-    told,
+    submit,
 )
 from tests.core.building import wish
 from tests.core.tree import Tree
@@ -60,8 +60,8 @@ def hears(made: Tree, event: Event) -> bool:
 
 def waits(made: Tree) -> Tree:
     """Let ``x-0`` of a gang wait, and ``x-1`` be pending."""
-    told(made, gang("g", 2, mode=LOOSE))
-    told(made, members("g", "x", 2))
+    submit(made, gang("g", 2, mode=LOOSE))
+    submit(made, members("g", "x", 2))
     assert places(made) == {"x-0": "waiting", "x-1": "pending"}
     return made
 
@@ -95,7 +95,7 @@ def test_a_new_application_does_not_have_to_be_heard() -> None:
     made.enter(AddApp("new", "root.b"))
 
     assert not hears(made, members("g", "x", app="new"))
-    assert told(made, members("g", "x", app="new", says=ONE))[-1] == "bound new/x n"
+    assert submit(made, members("g", "x", app="new", says=ONE))[-1] == "bound new/x n"
 
 
 # Members
@@ -103,7 +103,7 @@ def test_a_new_application_does_not_have_to_be_heard() -> None:
 
 def test_a_member_whose_name_is_in_use_joins_no_gang() -> None:
     made = here()
-    told(made, members("g", "x", 2))
+    submit(made, members("g", "x", 2))
 
     message = refused(made, members("h", "x-1", says=ONE))
     assert message == "ask: 'x-1' is already an ask of application 'p'"
@@ -128,7 +128,7 @@ def test_names_are_taken_within_a_batch() -> None:
 
 def test_names_are_free_within_a_batch_once_an_ask_is_gone() -> None:
     made = here()
-    told(made, members("g", "x", 2, says=TWO))
+    submit(made, members("g", "x", 2, says=TWO))
 
     made.settle(RemoveApp("p"), AddApp("p", "root.b"), members("g", "x", 3, says=ONE))
     made.check()
@@ -140,7 +140,7 @@ def test_names_are_free_within_a_batch_once_an_ask_is_gone() -> None:
 
 def test_members_come_and_go_in_one_batch() -> None:
     made = here()
-    told(made, gang("g", 1))
+    submit(made, gang("g", 1))
     made.settle(members("g", "x", 2), RemoveAsk("p", "x-0"), RemoveApp("p"))
     made.check()
 
@@ -169,7 +169,7 @@ def test_the_members_that_wait_are_parked_when_the_time_is_over() -> None:
         "released p/x-0 n gang_timeout",
         "gang_timed_out default/g",
     ]
-    told(made, members("g", "y"))
+    submit(made, members("g", "y"))
     assert places(made)["y"] == "parked"
 
 
@@ -177,8 +177,8 @@ def test_one_wait_ends_that_of_the_whole_group_once() -> None:
     made = here(vcore=2)
     for name, other in (("g", "h"), ("h", "g")):
         made.enter(gang(name, 2, other, mode=LOOSE, wait_us=5))
-    told(made, members("g", "x", 2))
-    told(made, members("h", "y", 2))
+    submit(made, members("g", "x", 2))
+    submit(made, members("h", "y", 2))
     before = len(made.log)
     made.pass_time(6)
 
@@ -189,22 +189,22 @@ def test_one_wait_ends_that_of_the_whole_group_once() -> None:
 
 def test_a_satisfied_gang_has_no_time_that_could_be_over() -> None:
     made = here()
-    told(made, gang("g", 1))
-    told(made, members("g", "x"))
+    submit(made, gang("g", 1))
+    submit(made, members("g", "x"))
 
-    assert told(made, members("g", "y", timed_out=True)) == ["assigned p/y n", "bound p/y n"]
+    assert submit(made, members("g", "y", timed_out=True)) == ["assigned p/y n", "bound p/y n"]
     assert not made.snapshot().gangs[full("g")].timed_out
 
 
 def test_a_mark_that_a_member_brings_sets_all_members_aside() -> None:
     made = waits(here(vcore=1))
 
-    assert told(made, members("g", "y", timed_out=True)) == [
+    assert submit(made, members("g", "y", timed_out=True)) == [
         "released p/x-0 n gang_timeout",
         "gang_timed_out default/g",
     ]
     assert set(places(made).values()) == {"parked"}
-    assert told(made, members("g", "z", timed_out=True)) == []
+    assert submit(made, members("g", "z", timed_out=True)) == []
 
 
 def test_a_mark_reaches_those_that_came_in_the_same_batch() -> None:
@@ -219,8 +219,8 @@ def test_a_mark_reaches_those_that_came_in_the_same_batch() -> None:
 
 def test_a_mark_before_the_gang_is_defined_stays() -> None:
     made = here()
-    told(made, members("g", "x", timed_out=True))
-    told(made, gang("g", 1))
+    submit(made, members("g", "x", timed_out=True))
+    submit(made, gang("g", 1))
 
     assert places(made) == {"x": "parked"}
 
@@ -230,8 +230,8 @@ def test_a_mark_before_the_gang_is_defined_stays() -> None:
 )
 def test_a_mark_goes_with_the_gang_or_its_last_member(end: list[Event]) -> None:
     made = here()
-    told(made, gang("g", 1))
-    told(made, members("g", "x", timed_out=True))
+    submit(made, gang("g", 1))
+    submit(made, members("g", "x", timed_out=True))
     made.settle(*end)
     made.check()
 
@@ -240,8 +240,8 @@ def test_a_mark_goes_with_the_gang_or_its_last_member(end: list[Event]) -> None:
 
 def set_aside(made: Tree) -> Tree:
     """Let ``x-0`` and ``x-1`` of a gang be bound that is defined anew, and has timed out."""
-    told(made, gang("g", 2))
-    told(made, members("g", "x", 2))
+    submit(made, gang("g", 2))
+    submit(made, members("g", "x", 2))
     made.settle(RemoveGang(full("g")), gang("g", 4), members("g", "y", timed_out=True))
     assert places(made) == {"y": "parked", "x-0": "bound", "x-1": "bound"}
     return made
@@ -250,15 +250,15 @@ def set_aside(made: Tree) -> Tree:
 def test_a_member_that_was_not_started_is_parked_with_the_others() -> None:
     made = set_aside(here())
 
-    assert told(made, BindFailed("p", "x-0")) == ["released p/x-0 n bind_failed"]
+    assert submit(made, BindFailed("p", "x-0")) == ["released p/x-0 n bind_failed"]
     assert places(made) == {"x-0": "parked", "y": "parked", "x-1": "bound"}
     assert made.snapshot().gangs[full("g")].timed_out
 
 
 def test_the_time_is_over_before_a_member_was_not_started() -> None:
     made = here(vcore=3)
-    told(made, gang("g", 2))
-    told(made, members("g", "x", 2))
+    submit(made, gang("g", 2))
+    submit(made, members("g", "x", 2))
     made.settle(RemoveGang(full("g")), gang("g", 4, mode=LOOSE, wait_us=5), members("g", "y", 2))
     made.pass_time(5)
     said = story(made.settle(BindFailed("p", "x-0")))
@@ -287,7 +287,7 @@ def test_another_one_of_its_name_is_not_parked_for_its_gang() -> None:
 def test_waiting_members_of_a_removed_gang_are_pending_in_a_placeholder() -> None:
     made = waits(here(vcore=1))
 
-    assert told(made, RemoveGang(full("g"))) == ["released p/x-0 n gang_rollback"]
+    assert submit(made, RemoveGang(full("g"))) == ["released p/x-0 n gang_rollback"]
     shown = made.snapshot().gangs[full("g")]
     assert (shown.definition, shown.since_us) == (None, None)
     assert places(made) == {"x-0": "pending", "x-1": "pending"}
@@ -309,7 +309,7 @@ def test_a_gang_without_members_is_gone_when_it_is_removed() -> None:
     made.check()
 
     assert made.snapshot().gangs == {}
-    told(made, gang("g", 1))
+    submit(made, gang("g", 1))
 
 
 # Any order, with and without hearing everybody in between

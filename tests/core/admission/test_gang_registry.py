@@ -26,23 +26,23 @@ class Registry:
         self._seq = count(1)
 
     def came(self, routes: Iterable[GangRoute]) -> list[object]:
-        """Give what the gang is told, in short: a number stands for members that come."""
-        told: list[object] = []
+        """Return the messages to the gang in short: a number counts members that join."""
+        messages: list[object] = []
         for route in routes:
             match route:
                 case StartGang():
                     assert route.name == NAME
-                    told.append("start")
+                    messages.append("start")
                 case TellGang(message=JoinGang() as joined):
-                    told.append(len(joined.members))
+                    messages.append(len(joined.members))
                 case TellGang(message=DefineGang() as defined):
-                    told.append((defined.definition, defined.creation))
+                    messages.append((defined.definition, defined.creation))
                 case TellGang(message=UndefineGang()):
-                    told.append("undefined")
+                    messages.append("undefined")
                 case _:
                     raise AssertionError(route)
         self.register.check()
-        return told
+        return messages
 
     def join(self, *names: str, **fields: object) -> list[object]:
         says = said(**fields)
@@ -60,11 +60,11 @@ class Registry:
         return self.came(self.register.remove(NAME, "gang"))
 
     def leave(self, *names: str) -> list[object]:
-        told = [one for name in names for one in self.register.leave(NAME, member(name))]
+        routes = [one for name in names for one in self.register.leave(NAME, member(name))]
         entry = self.register.gangs[NAME]
         if entry.definition is None and not entry.members:
             self.register.gone(NAME)
-        return self.came(told)
+        return self.came(routes)
 
     def definition(self) -> GangDefinition | None:
         return self.register.gangs[NAME].definition
@@ -127,7 +127,7 @@ def test_creation_is_where_it_was_first_defined() -> None:
     assert here.join("a", min_member=2) == [(GangDefinition(2, 2), 1), 1]
 
 
-def test_it_is_told_only_of_what_has_changed() -> None:
+def test_it_gets_messages_only_about_changes() -> None:
     here = Registry()
     here.define(min_member=3)
 

@@ -35,7 +35,7 @@ from tests.core.admission.objects import (
     pod,
     refused,
     story,
-    told,
+    submit,
     volcano_queue,
 )
 from tests.core.building import wish
@@ -46,7 +46,7 @@ TWO = GangFields(min_member=2)
 
 def test_an_item_may_need_the_one_before_it() -> None:
     made = here()
-    told(
+    submit(
         made,
         applied(
             node("m", gpu=1),
@@ -70,13 +70,13 @@ def test_two_pods_cannot_have_the_same_room() -> None:
 def test_a_pod_that_comes_twice_comes_once() -> None:
     made = here()
 
-    assert told(made, applied(pod("x"), pod("x", vcore=5))) == ["assigned p/x n", "bound p/x n"]
+    assert submit(made, applied(pod("x"), pod("x", vcore=5))) == ["assigned p/x n", "bound p/x n"]
 
 
 def waits(made: Tree) -> Tree:
     """Let ``x-0`` of a gang wait on node ``n``, and ``x-1`` be pending."""
-    told(made, gang("g", 3, mode=LOOSE))
-    told(made, members("g", "x", 3))
+    submit(made, gang("g", 3, mode=LOOSE))
+    submit(made, members("g", "x", 3))
     return made
 
 
@@ -104,7 +104,7 @@ def test_members_that_end_in_a_list_that_concerns_their_gang(event: Apply | Dele
     """The items of a list do what they do one by one."""
     whole, apart = (waits(here("n", vcore=1)) for _ in range(2))
     for made in (whole, apart):
-        told(made, AddNode("m", Resources({"gpu": 1, "vcore": 1}), schedulable=False))
+        submit(made, AddNode("m", Resources({"gpu": 1, "vcore": 1}), schedulable=False))
     one_by_one(whole, apart, event)
 
 
@@ -120,8 +120,8 @@ def test_the_last_member_of_a_gang_that_has_timed_out_ends_in_a_list(event: Appl
     """A gang without members is as new, for the next item already."""
     whole, apart = (here(vcore=1) for _ in range(2))
     for made in (whole, apart):
-        told(made, gang("g", 2))
-        told(made, members("g", "x", timed_out=True))
+        submit(made, gang("g", 2))
+        submit(made, members("g", "x", timed_out=True))
     one_by_one(whole, apart, event)
 
 
@@ -136,14 +136,14 @@ def test_the_last_member_of_a_gang_that_has_timed_out_ends_in_a_list(event: Appl
 def test_what_a_pod_had_is_free_for_the_next_item(event: Apply | Delete) -> None:
     whole, apart = (here(vcore=1) for _ in range(2))
     for made in (whole, apart):
-        told(made, members("g", "x", says=GangFields(min_member=1)))
+        submit(made, members("g", "x", says=GangFields(min_member=1)))
         assert made.bound() == ["p/x n"]
     one_by_one(whole, apart, event)
 
 
 def one_by_one(whole: Tree, apart: Tree, event: Apply | Delete) -> None:
     """Let a list in, in one tree as it is and in the other item by item; both become the same."""
-    assert told(whole, event) == story(apart.settle(*items_of(event)))
+    assert submit(whole, event) == story(apart.settle(*items_of(event)))
     apart.check()
     assert shown(whole) == shown(apart)
 
@@ -282,8 +282,8 @@ def test_a_list_of_which_one_is_unknown_deletes_nothing(
 
 def test_a_refused_list_leaves_the_mark_of_a_gang_that_it_would_have_satisfied() -> None:
     made = here(vcore=9)
-    told(made, gang("g", 2))
-    told(made, members("g", "x", timed_out=True))
+    submit(made, gang("g", 2))
+    submit(made, members("g", "x", timed_out=True))
     decisions = made.settle(applied(pod("y", gang="g", node="n"), pod("z", node="unknown")))
     assert [one.kind for one in decisions] == [Kind.REJECTED]
     made.check()

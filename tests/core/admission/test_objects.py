@@ -36,7 +36,7 @@ from tests.core.admission.objects import (
     places,
     pod,
     refused,
-    told,
+    submit,
     volcano_queue,
 )
 from tests.core.building import MAY_CREATE, configuration, queue, wish
@@ -47,16 +47,16 @@ from tests.core.tree import Tree, tree
 
 def priority_of(made: Tree, name: str, priority_class: str) -> int:
     asked = attrs.evolve(wish("p", name), priority_class=priority_class)
-    told(made, asked)
+    submit(made, asked)
     (found,) = (ask for ask in made.snapshot().apps["p"].asks if ask.name == name)
     return found.priority
 
 
 def test_a_class_that_is_applied_again_has_its_new_value_for_later_asks() -> None:
     made = here()
-    told(made, applied(AddPriorityClass("high", 5)))
+    submit(made, applied(AddPriorityClass("high", 5)))
     assert priority_of(made, "x", "high") == 5
-    told(made, applied(AddPriorityClass("high", 7)))
+    submit(made, applied(AddPriorityClass("high", 7)))
 
     assert priority_of(made, "y", "high") == 7
     assert [ask.priority for ask in made.snapshot().apps["p"].asks] == [5, 7]
@@ -64,8 +64,8 @@ def test_a_class_that_is_applied_again_has_its_new_value_for_later_asks() -> Non
 
 def test_a_class_that_was_deleted_is_unknown() -> None:
     made = here()
-    told(made, applied(AddPriorityClass("high", 5)))
-    told(made, deleted(named(ObjectKind.PRIORITY_CLASS, "high")))
+    submit(made, applied(AddPriorityClass("high", 5)))
+    submit(made, deleted(named(ObjectKind.PRIORITY_CLASS, "high")))
 
     message = refused(made, applied(pod("x", priority_class="high")))
     assert message.startswith("manifest.spec.priorityClassName: 'high' is unknown")
@@ -83,7 +83,7 @@ def test_only_a_users_class_can_be_deleted(name: str) -> None:
 
 def test_a_node_comes_with_all_that_is_said() -> None:
     made = here()
-    told(made, applied(node("m", schedulable=False, labels={"zone": "z"}, vcore=5)))
+    submit(made, applied(node("m", schedulable=False, labels={"zone": "z"}, vcore=5)))
 
     shown = made.snapshot().nodes["m"]
     assert (dict(shown.capacity), shown.schedulable) == ({"vcore": 5}, False)
@@ -97,10 +97,10 @@ def test_a_node_of_which_nothing_is_known_needs_a_capacity() -> None:
 
 def test_a_node_that_is_there_is_updated_and_nobody_evicted() -> None:
     made = here()
-    told(made, wish("p", vcore=6))
-    told(made, applied(node("n", schedulable=False)))
+    submit(made, wish("p", vcore=6))
+    submit(made, applied(node("n", schedulable=False)))
     assert dict(made.snapshot().nodes["n"].capacity) == {"vcore": 10}
-    told(made, applied(node("n", labels={"zone": "z"}, vcore=4)))
+    submit(made, applied(node("n", labels={"zone": "z"}, vcore=4)))
 
     shown = made.snapshot().nodes["n"]
     assert (dict(shown.capacity), dict(shown.used)) == ({"vcore": 4}, {"vcore": 6})
@@ -109,9 +109,9 @@ def test_a_node_that_is_there_is_updated_and_nobody_evicted() -> None:
 
 def test_a_node_that_is_deleted_is_lost() -> None:
     made = here()
-    told(made, wish("p", "x"))
+    submit(made, wish("p", "x"))
 
-    assert told(made, deleted(named(ObjectKind.NODE, "n"))) == ["released p/x n node_lost"]
+    assert submit(made, deleted(named(ObjectKind.NODE, "n"))) == ["released p/x n node_lost"]
     assert refused(made, deleted(named(ObjectKind.NODE, "n"))).startswith("manifest.metadata.name")
 
 
@@ -120,7 +120,7 @@ def test_a_node_that_is_deleted_is_lost() -> None:
 
 def test_a_pod_is_an_ask_of_an_application_that_is_made() -> None:
     made = here()
-    told(made, applied(pod("x", "new", queue="root.b")))
+    submit(made, applied(pod("x", "new", queue="root.b")))
 
     app = made.snapshot().apps["new"]
     assert (app.queue, app.state) == ("root.b", AppState.STARTING)
@@ -129,7 +129,7 @@ def test_a_pod_is_an_ask_of_an_application_that_is_made() -> None:
 
 def test_a_pod_of_a_known_application_goes_where_that_is() -> None:
     made = here()
-    told(made, applied(pod("x", "p", queue="root.no.such")))
+    submit(made, applied(pod("x", "p", queue="root.no.such")))
 
     assert made.snapshot().apps["p"].queue == "root.a"
     assert made.bound() == ["p/x n"]
@@ -150,7 +150,7 @@ def test_a_pod_without_requests_is_no_ask() -> None:
 def test_a_pod_that_runs_is_bound_from_the_start_and_counts() -> None:
     made = here()
 
-    assert told(made, applied(pod("x", node="n", vcore=4))) == ["bound p/x n"]
+    assert submit(made, applied(pod("x", node="n", vcore=4))) == ["bound p/x n"]
     snapshot = made.snapshot()
     assert snapshot.apps["p"].state is AppState.STARTING
     assert snapshot.nodes["n"].used == snapshot.queues["root.a"].allocated == {"vcore": 4}
@@ -158,9 +158,9 @@ def test_a_pod_that_runs_is_bound_from_the_start_and_counts() -> None:
 
 def test_a_pod_runs_where_nothing_new_may_come() -> None:
     made = here()
-    told(made, UpdateNode("n", schedulable=False))
+    submit(made, UpdateNode("n", schedulable=False))
 
-    assert told(made, applied(pod("x", node="n"))) == ["bound p/x n"]
+    assert submit(made, applied(pod("x", node="n"))) == ["bound p/x n"]
 
 
 @pytest.mark.parametrize("where", ["no", "n"])
@@ -174,7 +174,7 @@ def test_a_pod_that_runs_needs_headroom_in_every_queue_above() -> None:
     limited = queue("a", queue("b"), resources={"max": {"vcore": "3m"}})
     made = tree("n", config=configuration(limited))
     made.add_app("p", "root.a.b")
-    told(made, applied(pod("x", node="n", vcore=2)))
+    submit(made, applied(pod("x", node="n", vcore=2)))
 
     message = refused(made, applied(pod("y", node="n", vcore=2)))
     assert message.startswith("manifest.spec.nodeName: ")
@@ -195,11 +195,11 @@ def test_pods_of_one_batch_share_the_headroom(most: int) -> None:
 
 def test_a_pod_that_runs_satisfies_its_gang_and_binds_who_waits() -> None:
     made = here("n", vcore=1)
-    told(made, gang("g", 2, mode=LOOSE))
-    told(made, members("g", "x", 2))
-    told(made, AddNode("m", Resources({"gpu": 1})))
+    submit(made, gang("g", 2, mode=LOOSE))
+    submit(made, members("g", "x", 2))
+    submit(made, AddNode("m", Resources({"gpu": 1})))
 
-    assert told(made, applied(node("m", vcore=5), pod("y", node="m", gang="g"))) == [
+    assert submit(made, applied(node("m", vcore=5), pod("y", node="m", gang="g"))) == [
         "gang_satisfied default/g",
         "bound p/y m",
         "bound p/x-0 n",
@@ -210,11 +210,11 @@ def test_a_pod_that_runs_satisfies_its_gang_and_binds_who_waits() -> None:
 
 def test_a_pod_that_runs_makes_parked_members_pending() -> None:
     made = here(vcore=1)
-    told(made, gang("g", 2))
-    told(made, members("g", "x", timed_out=True))
+    submit(made, gang("g", 2))
+    submit(made, members("g", "x", timed_out=True))
     assert places(made) == {"x": "parked"}
 
-    told(made, applied(pod("y", node="n", gang="g")))
+    submit(made, applied(pod("y", node="n", gang="g")))
     assert places(made) == {"x": "pending", "y": "bound"}
 
 
@@ -224,30 +224,30 @@ def test_a_pod_that_has_finished_or_is_deleted_is_gone_wherever_it_was(
     place: AskPlace, how: str
 ) -> None:
     made = here(vcore=1)
-    told(made, gang("g", 1 if place is AskPlace.BOUND else 2, mode=LOOSE))
+    submit(made, gang("g", 1 if place is AskPlace.BOUND else 2, mode=LOOSE))
     count = 2 if place is AskPlace.WAITING else None
-    told(made, members("g", "x", count, timed_out=place is AskPlace.PARKED))
+    submit(made, members("g", "x", count, timed_out=place is AskPlace.PARKED))
     name = "x" if count is None else "x-0"
     assert places(made)[name] == place
 
     where = f"p/{name} n" if place in {AskPlace.BOUND, AskPlace.WAITING} else f"p/{name}"
     event = applied(finished(name)) if how == "completed" else deleted(gone_pod(name))
-    assert told(made, event)[0] == f"released {where} {how}"
+    assert submit(made, event)[0] == f"released {where} {how}"
     assert name not in places(made)
 
 
 def test_of_a_pod_that_is_there_only_the_phase_counts() -> None:
     made = here()
-    told(made, applied(pod("x", vcore=2)))
+    submit(made, applied(pod("x", vcore=2)))
 
-    assert told(made, applied(pod("x", node="no", vcore=9), PodObject("p", "x", "root.a"))) == []
+    assert submit(made, applied(pod("x", node="no", vcore=9), PodObject("p", "x", "root.a"))) == []
     assert dict(made.snapshot().nodes["n"].used) == {"vcore": 2}
 
 
 def test_an_unknown_pod_that_has_finished_is_nothing() -> None:
     made = here()
 
-    assert told(made, applied(finished("x", "new"), finished("x", "p"))) == []
+    assert submit(made, applied(finished("x", "new"), finished("x", "p"))) == []
     assert "new" not in made.snapshot().apps
 
 
@@ -263,8 +263,8 @@ def test_an_unknown_pod_cannot_be_deleted(name: str, field: str) -> None:
 
 def test_a_pod_group_is_the_object_of_its_gang() -> None:
     made = here()
-    told(made, applied(gang("g", 2, total=5)))
-    told(made, applied(gang("g", 3)))
+    submit(made, applied(gang("g", 2, total=5)))
+    submit(made, applied(gang("g", 3)))
 
     definition = made.snapshot().gangs[full("g")].definition
     assert definition is not None
@@ -274,20 +274,20 @@ def test_a_pod_group_is_the_object_of_its_gang() -> None:
 
 def test_a_pod_group_that_is_applied_again_leaves_the_state() -> None:
     made = here()
-    told(made, gang("g", 2))
-    told(made, members("g", "x", 2))
-    told(made, applied(gang("g", 9)))
+    submit(made, gang("g", 2))
+    submit(made, members("g", "x", 2))
+    submit(made, applied(gang("g", 9)))
 
     assert made.snapshot().gangs[full("g")].satisfied
 
 
 def test_members_of_a_pod_group_that_is_deleted_stay() -> None:
     made = here(vcore=1)
-    told(made, gang("g", 2, mode=LOOSE))
-    told(made, members("g", "x", 2))
+    submit(made, gang("g", 2, mode=LOOSE))
+    submit(made, members("g", "x", 2))
     name = named(ObjectKind.POD_GROUP, "g")
 
-    assert told(made, deleted(name)) == ["released p/x-0 n gang_rollback"]
+    assert submit(made, deleted(name)) == ["released p/x-0 n gang_rollback"]
     assert places(made) == {"x-0": "pending", "x-1": "pending"}
     assert refused(made, deleted(name)).startswith("manifest.metadata.name: ")
 
@@ -312,9 +312,9 @@ def test_a_queue_is_made_below_the_root_to_stay() -> None:
     said = volcano_queue(
         "New", priority=3, reclaimable=False, max={"vcore": 5}, guaranteed={"vcore": 2}, weight=7
     )
-    told(made, applied(said))
+    submit(made, applied(said))
     made.add_app("q", "root.new")
-    told(made, RemoveApp("q"))
+    submit(made, RemoveApp("q"))
 
     assert config_of(made, "root.new") == {
         "priority": 3,
@@ -328,9 +328,9 @@ def test_a_queue_is_made_below_the_root_to_stay() -> None:
 
 def test_only_what_is_said_is_set() -> None:
     made = here()
-    told(made, applied(volcano_queue("a", priority=3, max={"vcore": 5}, weight=2)))
-    told(made, applied(volcano_queue("a", reclaimable=False, guaranteed={"vcore": 1})))
-    told(made, applied(volcano_queue("a")))
+    submit(made, applied(volcano_queue("a", priority=3, max={"vcore": 5}, weight=2)))
+    submit(made, applied(volcano_queue("a", reclaimable=False, guaranteed={"vcore": 1})))
+    submit(made, applied(volcano_queue("a")))
 
     assert config_of(made, "root.a") == {
         "priority": 3,
@@ -353,8 +353,8 @@ def test_what_is_set_counts_at_once() -> None:
 
 def test_a_queue_below_one_that_becomes_a_parent() -> None:
     made = here()
-    told(made, applied(volcano_queue("c", "b")))
-    told(made, applied(volcano_queue("d", "root.b.c")))
+    submit(made, applied(volcano_queue("c", "b")))
+    submit(made, applied(volcano_queue("d", "root.b.c")))
 
     assert {"root.b.c", "root.b.c.d"} <= made.snapshot().queues.keys()
     assert refused(made, applied(volcano_queue("e", "a"))).startswith("manifest.spec.parent: ")
@@ -363,13 +363,13 @@ def test_a_queue_below_one_that_becomes_a_parent() -> None:
 
 def test_a_name_that_several_queues_have_needs_a_parent() -> None:
     made = here()
-    told(made, applied(volcano_queue("x", "b"), volcano_queue("c")))
-    told(made, applied(volcano_queue("x", "c")))
+    submit(made, applied(volcano_queue("x", "b"), volcano_queue("c")))
+    submit(made, applied(volcano_queue("x", "c")))
 
     message = refused(made, applied(volcano_queue("x", priority=1)))
     assert "root.b.x" in message
     assert "root.c.x" in message
-    told(made, applied(volcano_queue("x", "c", priority=1)))
+    submit(made, applied(volcano_queue("x", "c", priority=1)))
     assert config_of(made, "root.c.x")["priority"] == 1
 
 
@@ -392,15 +392,15 @@ def test_a_queue_that_cannot_have_its_name(name: str) -> None:
 )
 def test_what_a_configuration_could_not_say_is_refused(said: AppliedObject, field: str) -> None:
     made = here()
-    told(made, applied(volcano_queue("b", max={"vcore": 5})))
+    submit(made, applied(volcano_queue("b", max={"vcore": 5})))
 
     assert refused(made, applied(said)).startswith(f"manifest.{field}: ")
 
 
 def test_queues_below_inherit_what_they_do_not_say() -> None:
     made = here()
-    told(made, applied(volcano_queue("x", "b"), volcano_queue("y", "b", reclaimable=True)))
-    told(made, applied(volcano_queue("b", reclaimable=False)))
+    submit(made, applied(volcano_queue("x", "b"), volcano_queue("y", "b", reclaimable=True)))
+    submit(made, applied(volcano_queue("b", reclaimable=False)))
 
     assert config_of(made, "root.b")["reclaimable"] is False
     assert config_of(made, "root.b.y")["reclaimable"] is True
@@ -408,19 +408,19 @@ def test_queues_below_inherit_what_they_do_not_say() -> None:
 
 def test_a_queue_that_is_deleted_drains_while_it_is_in_use() -> None:
     made = here()
-    told(made, deleted(named(ObjectKind.QUEUE, "a")))
+    submit(made, deleted(named(ObjectKind.QUEUE, "a")))
     assert made.snapshot().queues["root.a"].draining
-    told(made, RemoveApp("p"))
+    submit(made, RemoveApp("p"))
     assert "root.a" not in made.snapshot().queues
-    told(made, deleted(named(ObjectKind.QUEUE, "b")))
+    submit(made, deleted(named(ObjectKind.QUEUE, "b")))
 
     assert set(made.snapshot().queues) == {"root"}
 
 
 def test_a_queue_that_drains_takes_applications_again_when_it_is_applied() -> None:
     made = here()
-    told(made, deleted(named(ObjectKind.QUEUE, "a")))
-    told(made, applied(volcano_queue("a")))
+    submit(made, deleted(named(ObjectKind.QUEUE, "a")))
+    submit(made, applied(volcano_queue("a")))
 
     assert not made.snapshot().queues["root.a"].draining
 
@@ -443,17 +443,17 @@ def test_a_queue_made_on_the_fly_goes_with_the_last_queue_below_it() -> None:
     made = here()
     made.settle(Configure(configuration(queue("a"), props=MAY_CREATE)))
     made.add_app("q", "root.fly.x")
-    told(made, applied(volcano_queue("y", "root.fly")))
-    told(made, RemoveApp("q"))
+    submit(made, applied(volcano_queue("y", "root.fly")))
+    submit(made, RemoveApp("q"))
     assert "root.fly" in made.snapshot().queues
-    told(made, deleted(named(ObjectKind.QUEUE, "y")))
+    submit(made, deleted(named(ObjectKind.QUEUE, "y")))
 
     assert "root.fly" not in made.snapshot().queues
 
 
 def test_a_configuration_takes_no_queue_away_that_an_object_made() -> None:
     made = here()
-    told(made, applied(volcano_queue("new", priority=3)))
+    submit(made, applied(volcano_queue("new", priority=3)))
     made.settle(Configure(configuration(queue("a"))))
     made.check()
 

@@ -214,7 +214,7 @@ def test_what_is_about_an_unknown_application_is_refused(event: Admissible) -> N
     assert Names().refused(event) == "app: 'p' is unknown"
 
 
-def test_what_is_about_an_application_is_told_to_it() -> None:
+def test_requests_about_an_application_go_to_it() -> None:
     names = Names(configuration(queue("a")))
     names.add_app("p", "a")
     event = wish("p", priority=3)

@@ -35,7 +35,7 @@ from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import PART, SIZE
 from muster_core.values.application_states import AppState
 from muster_core.values.priority import MAX_PRIORITY
-from tests.core.building import Application, said, told, wish
+from tests.core.building import Application, decisions_of, summaries_of, wish
 
 
 def test_an_application_begins_as_new() -> None:
@@ -43,7 +43,9 @@ def test_an_application_begins_as_new() -> None:
     report = app.tell(Enlist(app.origin()))
 
     assert app.state() is AppState.NEW
-    assert said(report) == [Decision(Kind.APP_STATE, app="app", queue="root.a", state="New")]
+    assert decisions_of(report) == [
+        Decision(Kind.APP_STATE, app="app", queue="root.a", state="New")
+    ]
     assert report.values == Values(None, {}, {})
     assert not report.gone
 
@@ -167,7 +169,7 @@ def test_withdrawing_a_pending_ask() -> None:
     app.add(wish(count=2))
     report = app.withdraw("x-0")
 
-    assert told(report) == ["released x-0 removed"]
+    assert summaries_of(report) == ["released x-0 removed"]
     assert isinstance(report.actions[0], Withdrawn)
     assert report.values.pending == {"vcore": 1}
 
@@ -177,7 +179,7 @@ def test_the_last_ask_that_goes_makes_it_completing() -> None:
     app.add(wish())
     report = app.withdraw("x")
 
-    assert told(report) == ["released x removed", "Completing"]
+    assert summaries_of(report) == ["released x removed", "Completing"]
     assert app.state() is AppState.COMPLETING
 
 
@@ -187,7 +189,7 @@ def test_releasing_a_bound_ask() -> None:
     (held, _) = app.commit("x-0", "x-1")
     report = app.release("x-0")
 
-    assert told(report) == ["released x-0 n completed"]
+    assert summaries_of(report) == ["released x-0 n completed"]
     assert report.actions[0] == Freed(held)
     assert report.values == Values(None, {}, {"vcore": 1})
 
@@ -238,7 +240,10 @@ def test_an_allocation_that_completes_by_itself() -> None:
     app.add(wish(run_for_us=5))
     app.commit("x")
 
-    assert told(app.tell(Complete(app.origin(), "x"))) == ["released x n completed", "Completing"]
+    assert summaries_of(app.tell(Complete(app.origin(), "x"))) == [
+        "released x n completed",
+        "Completing",
+    ]
 
 
 def test_a_lost_node_makes_its_asks_pending_again_in_bind_order() -> None:
@@ -248,7 +253,7 @@ def test_a_lost_node_makes_its_asks_pending_again_in_bind_order() -> None:
     app.commit("x-1", node="other")
     report = app.tell(LoseNode(app.origin(), "lost"))
 
-    assert told(report) == ["released x-2 lost node_lost", "released x-0 lost node_lost"]
+    assert summaries_of(report) == ["released x-2 lost node_lost", "released x-0 lost node_lost"]
     assert report.values == Values(4, {"vcore": 2}, {"vcore": 1})
     assert app.state() is AppState.RUNNING
 
@@ -300,7 +305,7 @@ def test_very_many_asks_are_refused_with_all_of_their_count() -> None:
 
     report = app.close()
     assert report.credits == 1
-    assert [decision.message for decision in said(report)] == [
+    assert [decision.message for decision in decisions_of(report)] == [
         "ask: 'x-2000' is already an ask of application 'app'"
     ]
     assert app.machine.snapshot() == before
@@ -392,7 +397,7 @@ def test_dismissal_releases_everything_in_order_of_submission() -> None:
     app.commit("c", "b-1")
     report = app.tell(Dismiss(app.origin()))
 
-    assert told(report) == [
+    assert summaries_of(report) == [
         "released a removed",
         "released b-0 removed",
         "released b-1 n removed",
@@ -412,7 +417,13 @@ def test_a_report_answers_every_request_once() -> None:
     )
 
     assert (report.credits, report.epoch) == (4, 1)
-    assert told(report) == ["New", "Accepted", "rejected", "released x removed", "Completing"]
+    assert summaries_of(report) == [
+        "New",
+        "Accepted",
+        "rejected",
+        "released x removed",
+        "Completing",
+    ]
     assert app.close() == attrs.evolve(report, epoch=2, credits=0, actions=())
 
 
@@ -462,7 +473,7 @@ class Applications(RuleBasedStateMachine):
         return [name for name, ask in self.plain.items() if (ask.node is not None) == bound]
 
     def heard(self, report: AppReport, *, refused: bool) -> None:
-        assert (Kind.REJECTED in [decision.kind for decision in said(report)]) == refused
+        assert (Kind.REJECTED in [decision.kind for decision in decisions_of(report)]) == refused
 
     @rule(
         name=st.sampled_from("abc"),
@@ -515,8 +526,8 @@ class Applications(RuleBasedStateMachine):
     def lose_node(self, node: str) -> None:
         lost = [name for name, ask in self.plain.items() if ask.node == node]
         report = self.app.tell(LoseNode(self.app.origin(), node))
-        assert sorted(decision.ask or "" for decision in said(report)) == sorted(lost)
-        assert all(decision.reason is Reason.NODE_LOST for decision in said(report))
+        assert sorted(decision.ask or "" for decision in decisions_of(report)) == sorted(lost)
+        assert all(decision.reason is Reason.NODE_LOST for decision in decisions_of(report))
         for name in lost:
             self.plain[name].node = None
 

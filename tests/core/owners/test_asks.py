@@ -45,7 +45,7 @@ from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import PART
 from muster_core.values.application_states import AppState
 from tests.core.admission.objects import members
-from tests.core.building import Application, allocation, ask, identity, said, wish
+from tests.core.building import Application, allocation, ask, decisions_of, identity, wish
 
 
 def of(
@@ -161,9 +161,9 @@ def test_what_held_a_node_is_given_up_and_put_back() -> None:
     moves.give_up(held, Reason.NODE_LOST, ORDER)
     moves.put_back(one, ORDER, park=True, lost=True, was_bound=True)
 
-    freed, said, *rest = moves.actions
-    assert isinstance(said, DecisionMade)
-    assert (freed, said.decision.reason) == (Freed(held), Reason.NODE_LOST)
+    freed, decisions_of, *rest = moves.actions
+    assert isinstance(decisions_of, DecisionMade)
+    assert (freed, decisions_of.decision.reason) == (Freed(held), Reason.NODE_LOST)
     assert rest == [
         Parked(one, was_bound=True),
         MemberMoved(ORDER, one, AskPlace.PARKED, lost=True),
@@ -244,7 +244,7 @@ def test_a_bound_ask_that_was_not_started_is_pending_again() -> None:
     before = app.asks["x-0"]
     report = app.undo("x-0")
 
-    assert said(report) == [
+    assert decisions_of(report) == [
         Decision(
             Kind.RELEASED,
             app="app",
@@ -326,7 +326,7 @@ def test_an_ask_that_failed_is_pending_again_with_one_retry_less() -> None:
     before = app.asks["x"]
     report = fail(app, message="exit status 3")
 
-    assert said(report) == [released(Reason.FAILED, "exit status 3")]
+    assert decisions_of(report) == [released(Reason.FAILED, "exit status 3")]
     assert app.asks["x"] == before._replace(retries=1)
     assert app.was_bound["x"]
     assert app.state() is AppState.STARTING
@@ -340,7 +340,7 @@ def test_an_ask_without_a_retry_is_gone() -> None:
     app.spoil("x")
     report = fail(app, message="exit status 3")
 
-    assert said(report)[0] == released(Reason.FAILED, "exit status 3")
+    assert decisions_of(report)[0] == released(Reason.FAILED, "exit status 3")
     assert app.machine.snapshot().asks == ()
     assert app.state() is AppState.COMPLETING
 
@@ -364,7 +364,7 @@ def test_what_a_completed_ask_has_to_say(message: str) -> None:
     app.commit("x")
     report = app.tell(ReleaseAsk(app.origin(), "x", message))
 
-    assert said(report)[0] == released(Reason.COMPLETED, message)
+    assert decisions_of(report)[0] == released(Reason.COMPLETED, message)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ HAPPENINGS: dict[GangTrigger, tuple[ToGang, ...]] = {
     GangTrigger.EMPTIED: (MoveMember(A, None), MoveMember(B, None)),
     GangTrigger.RETRIED: (RetryGang((2, 2, 0)),),
 }
-"""What is told to a gang with the members A and B for each thing that may happen."""
+"""The messages that bring each trigger about, for a gang with the members A and B."""
 
 
 @pytest.mark.parametrize(("state", "trigger"), list(product(GangState, GangTrigger)))
@@ -170,7 +170,7 @@ def test_a_report_says_what_defines_it() -> None:
     assert (answer.state, answer.gone) == (GangState.GATHERING, False)
 
 
-def test_a_report_says_what_it_was_told_of_its_cycle_and_its_wait() -> None:
+def test_a_report_has_the_cycle_and_the_wait_of_its_messages() -> None:
     answer = report(machine(*DEFINED, commit((A, WAITING), cycle_valid=False, since_us=8)))
 
     assert (answer.cycle_valid, answer.since_us) == (False, 8)
@@ -199,7 +199,7 @@ def test_the_snapshot_shows_every_member_in_its_place() -> None:
     )
 
 
-def test_members_of_the_same_name_are_told_apart_by_their_applications() -> None:
+def test_members_of_the_same_name_differ_by_their_applications() -> None:
     gang = machine(join(A), join(MemberKey(2, "other", "a")), MoveMember(A, None))
 
     assert gang.snapshot().pending == (("other", "a"),)

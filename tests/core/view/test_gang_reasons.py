@@ -202,7 +202,7 @@ def test_the_first_of_equal_members_for_which_nodes_have_no_room() -> None:
         "needed": 4,
         "room": 2,
     }
-    made.snapshot()  # By which owners are told of the cycle.
+    made.snapshot()  # This sends the cycle to the owners.
     assert codes(made, "p/x-0") == [Code.GANG_CYCLE_INVALID]
 
 

@@ -1,5 +1,5 @@
-"""What the rounds do to asks, what the owners are told of it at the end of a batch, and the end of
-rounds when a state comes again.
+"""What the rounds do to asks, the commits to the owners at the end of a batch, and the end of rounds
+when a state comes again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.core.view.eviction.contest import SIX, Contest, at_once, share
 
 
 class Telling(Tree):
-    """A tree that keeps what the last batch told the owners."""
+    """A tree that keeps the last batch, with its commits."""
 
     outcome: BatchResult
 
@@ -41,12 +41,12 @@ class Telling(Tree):
         self.check()
 
     def app(self, name: str = "p") -> CommitApp | None:
-        """Give what an application was told, or None if nothing."""
+        """Return the commit for an application, if there is one."""
         key = self.machine.registry.locate(name)
         return self.outcome.apps.get(key or 0)
 
     def gang(self, name: str = "g") -> CommitGang | None:
-        """Give what a gang was told, or None if nothing."""
+        """Return the commit for a gang, if there is one."""
         keys = {gang.name: key for key, gang in self.gangs.items()}
         return self.outcome.gangs.get(keys[f"default/{name}"])
 
@@ -76,7 +76,7 @@ def held(commit: CommitApp | None) -> dict[str, list[str]]:
     }
 
 
-def test_nobody_is_told_of_nothing() -> None:
+def test_a_batch_without_changes_commits_nothing() -> None:
     made = telling(1)
     made.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2))
     made.tell(wish("p", "big", vcore=99))
@@ -124,7 +124,7 @@ def test_who_waited_and_does_so_no_more() -> None:
     assert made.placements() == ["x pending"]
 
 
-def test_of_what_was_given_up_again_only_the_cycle_is_told() -> None:
+def test_of_what_was_given_up_again_only_the_cycle_is_committed() -> None:
     made = telling(2)
     made.tell(gang("g", 2), members("g", "x", vcore=1), members("g", "y", vcore=2))
 
@@ -132,7 +132,7 @@ def test_of_what_was_given_up_again_only_the_cycle_is_told() -> None:
     assert made.gang() == CommitGang(cycle_valid=False, since_us=None)
 
 
-def test_what_was_tried_without_effect_is_told_nobody() -> None:
+def test_what_was_tried_without_effect_is_not_committed() -> None:
     made = telling(1)
     made.add_app("q", "root.b")
     made.tell(gang("g", 1, "lock"), members("g", "x", 9))
@@ -146,7 +146,7 @@ def test_what_was_tried_without_effect_is_told_nobody() -> None:
     assert [len(one.waiting) for one in made.snapshot().gangs.values()] == [1, 1]
 
 
-def test_a_bind_that_fails_is_told_of_with_the_rest() -> None:
+def test_a_bind_that_fails_is_committed_with_the_rest() -> None:
     made = telling(2)
     made.tell(gang("g", 2), members("g", "x", 2), FailBind("p", "x-0"))
 
@@ -174,7 +174,7 @@ def test_who_failed_to_bind_was_tried_and_the_next_takes_the_node() -> None:
     }
 
 
-def test_queues_are_told_what_waits_as_what_is_allocated() -> None:
+def test_queues_count_what_waits_as_allocated() -> None:
     made = telling(2)
     made.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
 
@@ -189,9 +189,9 @@ def rivals(**nodes: int) -> Contest:
     return at_once(share("a", guaranteed=SIX), leaf, **nodes)
 
 
-def told(made: Contest, app: str = "b") -> dict[str, list[str]]:
-    """Give what an application was told, as far as it is something."""
-    commit = made.told(app) or CommitApp()
+def changes_of(made: Contest, app: str = "b") -> dict[str, list[str]]:
+    """Return the asks in the commit for an application, by what happened to them."""
+    commit = made.commit_for(app) or CommitApp()
     said = {
         "bound": [f"{one.ask.name} {one.node}" for one in commit.bound],
         "waiting": [f"{one.ask.name} {one.node}" for one in commit.waiting],
@@ -202,14 +202,14 @@ def told(made: Contest, app: str = "b") -> dict[str, list[str]]:
     return {kind: asks for kind, asks in said.items() if asks}
 
 
-def gang_told(made: Contest, name: str) -> CommitGang:
+def gang_commit(made: Contest, name: str) -> CommitGang:
     commit = made.outcome.gangs[made.state.gangs[full(name)].key]
     assert commit is not None
     return commit
 
 
 def placements(made: Contest, name: str) -> list[str]:
-    return [f"{member.ask} {place}" for member, place in gang_told(made, name).moves]
+    return [f"{member.ask} {place}" for member, place in gang_commit(made, name).moves]
 
 
 # Applications
@@ -220,14 +220,17 @@ def test_who_was_bound_before_and_was_taken() -> None:
     made.tell(wish("b"))
     made.tell(wish("a"))
 
-    assert (told(made, "b"), told(made, "a")) == ({"released": ["x"]}, {"bound": ["x n"]})
+    assert (changes_of(made, "b"), changes_of(made, "a")) == (
+        {"released": ["x"]},
+        {"bound": ["x n"]},
+    )
 
 
 def test_who_was_bound_and_taken_in_one_batch_is_as_before() -> None:
     made = rivals(n=1)
     made.tell(wish("b"), wish("a"))
 
-    assert told(made) == {}
+    assert changes_of(made) == {}
 
 
 def test_who_was_taken_and_got_another_node() -> None:
@@ -235,7 +238,7 @@ def test_who_was_taken_and_got_another_node() -> None:
     made.tell(wish("b"))
     made.tell(AddNode("m", Resources({"vcore": 1})), wish("a", node="n"))
 
-    assert told(made) == {"released": ["x"], "bound": ["x m"]}
+    assert changes_of(made) == {"released": ["x"], "bound": ["x m"]}
 
 
 def test_who_was_bound_taken_and_bound_again_is_bound_once() -> None:
@@ -244,14 +247,14 @@ def test_who_was_bound_taken_and_bound_again_is_bound_once() -> None:
     decided = made.tell(wish("b"), wish("b", "z", -1, node="n"), wish("a", node="n"))
 
     assert "released b/x n reclaimed" in decided
-    assert told(made) == {}
+    assert changes_of(made) == {}
 
 
 def test_what_was_bound_is_in_the_order_of_binds() -> None:
     made = rivals(n=3)
     made.tell(wish("b", "x"), wish("b", "y", 2), wish("b", "z", 1))
 
-    assert told(made) == {"bound": ["y n", "z n", "x n"]}
+    assert changes_of(made) == {"bound": ["y n", "z n", "x n"]}
 
 
 def test_a_bind_that_fails_after_victims_went() -> None:
@@ -259,8 +262,8 @@ def test_a_bind_that_fails_after_victims_went() -> None:
     made.tell(wish("b"))
     made.tell(wish("a"), FailBind("a", "x"))
 
-    assert told(made, "a") == {"failed": ["x"], "bound": ["x n"]}
-    assert told(made, "b") == {"released": ["x"]}
+    assert changes_of(made, "a") == {"failed": ["x"], "bound": ["x n"]}
+    assert changes_of(made, "b") == {"released": ["x"]}
 
 
 def test_waiting_members_that_were_taken() -> None:
@@ -268,7 +271,7 @@ def test_waiting_members_that_were_taken() -> None:
     made.tell(gang("g", 3, mode=LOOSE), members("g", "m", 3, app="b"))
     made.tell(wish("a", vcore=2))
 
-    assert told(made) == {"released": ["m-1", "m-0"]}
+    assert changes_of(made) == {"released": ["m-1", "m-0"]}
     assert placements(made, "g") == ["m-1 pending", "m-0 pending"]
 
 
@@ -277,11 +280,11 @@ def test_a_member_that_lost_its_wait_and_waits_elsewhere() -> None:
     made.tell(gang("g", 3, mode=LOOSE), members("g", "m", 3, app="b"))
     made.tell(AddNode("m", Resources({"vcore": 1})), wish("a", node="n"))
 
-    assert told(made) == {"released": ["m-0"], "waiting": ["m-0 m"]}
+    assert changes_of(made) == {"released": ["m-0"], "waiting": ["m-0 m"]}
     assert placements(made, "g") == ["m-0 waiting"]
 
 
-def test_an_owner_is_told_of_a_parked_one_that_lost_its_node() -> None:
+def test_a_parked_ask_that_lost_its_node_is_committed() -> None:
     made = rivals(n=2)
     made.tell(gang("g", 1), members("g", "m", app="b"))
     commits, victim = Commits(made.state), made.victim("b/m")
@@ -360,7 +363,7 @@ def test_the_batch_after_has_no_notes_of_it() -> None:
 # Queues
 
 
-def test_queues_are_told_of_both_who_lost_and_who_won() -> None:
+def test_commits_to_queues_cover_who_lost_and_who_won() -> None:
     p = share("p", share("a", guaranteed=SIX), share("b"))
     made = at_once(p, share("c"), n=1)
     made.tell(wish("b", "x", 3), wish("c", vcore=9))
@@ -379,12 +382,12 @@ def test_queues_are_told_of_both_who_lost_and_who_won() -> None:
 # Gangs
 
 
-def test_a_gang_that_lost_all_its_members_is_told_so() -> None:
+def test_a_gang_that_lost_all_its_members_is_marked_lost() -> None:
     made = rivals(n=2)
     made.tell(gang("g", 2), members("g", "m", 2, app="b"))
     made.tell(wish("a"))
 
-    assert (gang_told(made, "g").lost, gang_told(made, "g").satisfied) == (True, False)
+    assert (gang_commit(made, "g").lost, gang_commit(made, "g").satisfied) == (True, False)
     assert placements(made, "g") == ["m-1 pending", "m-0 pending"]
     assert not made.snapshot().gangs[full("g")].satisfied
 
@@ -394,7 +397,7 @@ def test_a_gang_that_lost_some_is_not() -> None:
     made.tell(gang("g", 2), members("g", "m", 3, app="b"))
     made.tell(wish("a"))
 
-    assert not gang_told(made, "g").lost
+    assert not gang_commit(made, "g").lost
     assert placements(made, "g") == ["m-2 pending"]
     assert made.snapshot().gangs[full("g")].satisfied
 
@@ -407,23 +410,26 @@ def test_a_gang_that_lost_all_and_got_as_much_again(before: bool) -> None:
         made.settle()
     made.tell(wish("a", node="n"), AddNode("o", Resources({"vcore": 1})))
 
-    commit = gang_told(made, "g")
+    commit = gang_commit(made, "g")
     assert (commit.lost, commit.satisfied) == (True, True)
     assert placements(made, "g") == ["m bound"]
     assert made.snapshot().gangs[full("g")].satisfied
 
 
 @pytest.mark.parametrize("need", [1, 2])
-def test_a_group_that_was_tried_in_vain_tells_nobody(need: int) -> None:
+def test_a_group_that_was_tried_in_vain_commits_nothing(need: int) -> None:
     made = at_once(share("a"), share("b"), n=2)
     made.tell(wish("b"), wish("b", "high", 10))
     member = attrs.evolve(members("g", "m", need, app="a"), priority_class="high")
     made.tell(gang("g", need), member)
 
     if need == 1:
-        assert (told(made, "a"), told(made, "b")) == ({"bound": ["m-0 n"]}, {"released": ["x"]})
+        assert (changes_of(made, "a"), changes_of(made, "b")) == (
+            {"bound": ["m-0 n"]},
+            {"released": ["x"]},
+        )
     else:
-        assert (told(made, "a"), told(made, "b")) == ({}, {})
+        assert (changes_of(made, "a"), changes_of(made, "b")) == ({}, {})
         assert made.outcome.gangs == {}
 
 
@@ -431,7 +437,7 @@ def test_a_gang_that_was_bound_and_lost_all_in_one_batch_is_not_satisfied() -> N
     made = rivals(n=1)
     made.tell(gang("g", 1), members("g", "m", app="b"), wish("a"))
 
-    assert (gang_told(made, "g").lost, gang_told(made, "g").satisfied) == (True, False)
+    assert (gang_commit(made, "g").lost, gang_commit(made, "g").satisfied) == (True, False)
     assert not made.snapshot().gangs[full("g")].satisfied
 
 
@@ -443,7 +449,7 @@ def test_waiting_members_that_might_have_gone_tell_nobody() -> None:
     bulky = attrs.evolve(members("g", "z", app="a", vcore=5), priority_class="high")
     made.tell(gang("g", 3), high, bulky)
 
-    assert (told(made, "a"), told(made, "c")) == ({}, {})
+    assert (changes_of(made, "a"), changes_of(made, "c")) == ({}, {})
     assert made.outcome.gangs == {}
 
 

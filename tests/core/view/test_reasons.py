@@ -411,7 +411,7 @@ def test_another_application_is_to_start_first() -> None:
     )
 
 
-def test_the_one_that_may_start_is_not_told_to_wait() -> None:
+def test_the_one_that_may_start_has_no_reason_to_wait() -> None:
     leaf = queue("a", properties={"application.sort.policy": "stateaware"})
     here = tree(configuration(leaf))
     here.add_app("q")

@@ -24,7 +24,7 @@ from muster_core.view.tree.queue import (
     queue_parts,
 )
 from tests.core.building import ask, configuration, identity, queue, wish
-from tests.core.tree import BLOCKING, Tree, props, told, tree
+from tests.core.tree import BLOCKING, Tree, lines_of, props, tree
 
 
 def test_the_best_ask_takes_the_best_node() -> None:
@@ -41,7 +41,7 @@ def test_each_bind_says_what_it_is() -> None:
     here.add_app("p")
     decisions = here.settle(wish("p", "x", 3), wish("p", "y", 3))
 
-    assert told(decisions) == [
+    assert lines_of(decisions) == [
         "p New",
         "p Accepted",
         "assigned p/x n",
@@ -150,7 +150,7 @@ def test_a_bind_that_fails_is_tried_in_the_next_round() -> None:
     decisions = here.settle(wish("p", "x", 9), FailBind("p", "x", 2), wish("p", "y"))
     here.check()
 
-    lines = [line for line in told(decisions) if not line.startswith("p ")]
+    lines = [line for line in lines_of(decisions) if not line.startswith("p ")]
     assert lines == [
         *("assigned p/x n", "released p/x n", "assigned p/y n", "bound p/y n"),
         *("assigned p/x n", "released p/x n", "assigned p/x n", "bound p/x n"),
@@ -240,18 +240,18 @@ def test_a_stuck_ask_keeps_lifting_its_queue() -> None:
     decisions = here.settle()
 
     assert here.bound() == ["p/z n", "q/y n"]
-    assert told(decisions)[-2:] == ["root 9", "root.a 9"]
+    assert lines_of(decisions)[-2:] == ["root 9", "root.a 9"]
 
 
 def test_fences_and_offsets_are_announced_when_they_change() -> None:
     fence = props(priority_policy="fence", priority_offset="7")
     here = tree(config=configuration(queue("a", properties=fence), queue("b")))
-    assert told(here.settle()) == ["root.a 7"]
+    assert lines_of(here.settle()) == ["root.a 7"]
 
     here.add_app("p", "a")
-    assert told(here.settle(wish("p", "x", 100)))[-1:] == ["root 7"]
-    assert told(here.settle(wish("p", "y", 200))) == []
-    assert told(here.settle(RemoveApp("p")))[-1:] == ["root None"]
+    assert lines_of(here.settle(wish("p", "x", 100)))[-1:] == ["root 7"]
+    assert lines_of(here.settle(wish("p", "y", 200))) == []
+    assert lines_of(here.settle(RemoveApp("p")))[-1:] == ["root None"]
 
 
 def test_nothing_happens_without_a_change() -> None:

@@ -120,7 +120,7 @@ def test_queues_by_their_fair_shares() -> None:
     assert said(made, Code.NOT_YOUR_TURN).endswith("as its fair share 0.333 is less than 0.334")
 
 
-def test_shares_are_written_so_that_they_can_be_told_apart() -> None:
+def test_different_shares_are_written_differently() -> None:
     made = tree(queue("a"), queue("b"), p="a", r="b", vcore=10**9)
     made.settle(wish("p", "y", vcore=300_000_001), wish("r", "y", vcore=300_000_000))
     made.settle(wish("p", vcore=5 * 10**8), wish("r", vcore=5 * 10**8))

@@ -33,7 +33,7 @@ def tree(weights: Mapping[str, int], half_life_us: int = HALF_LIFE_S * S) -> Con
 
 
 class Site:
-    """A cluster in which each queue has an application, and ends of asks are told."""
+    """A cluster with an application in each queue; tests end its asks."""
 
     def __init__(self, weights: Mapping[str, int], half_life_us: int = HALF_LIFE_S * S) -> None:
         self.scheduler = PlainScheduler(tree(weights, half_life_us))

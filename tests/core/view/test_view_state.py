@@ -38,7 +38,7 @@ from muster_core.view.tree.constraints import LimitKey, ViewLimit
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView
 from tests.core.building import MAY_CREATE, ask, configuration, identity, queue, shape, wish
-from tests.core.tree import Tree, props, told, tree
+from tests.core.tree import Tree, lines_of, props, tree
 
 
 def test_one_of_those_that_a_limit_lets_in_starts() -> None:
@@ -136,7 +136,7 @@ def test_a_lost_node_and_another_of_its_name_in_one_batch() -> None:
     decisions = here.settle(RemoveNode("n"), new)
     here.check()
 
-    assert told(decisions) == [
+    assert lines_of(decisions) == [
         *("released p/x-0 n", "released p/x-1 n", "assigned p/x-0 n", "bound p/x-0 n"),
         *("root 0", "root.a 0"),
     ]

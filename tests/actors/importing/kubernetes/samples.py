@@ -35,18 +35,18 @@ def pod(
     **metadata: str,
 ) -> Object:
     """Return a pod; times are minutes and seconds after noon."""
-    told: Object = {"creationTimestamp": f"{DAY}{created}Z", "name": name, "namespace": namespace}
+    base: Object = {"creationTimestamp": f"{DAY}{created}Z", "name": name, "namespace": namespace}
     if labels is not None:
-        told["labels"] = labels
+        base["labels"] = labels
     if annotations is not None:
-        told["annotations"] = annotations
+        base["annotations"] = annotations
     if owner is not None:
-        told["ownerReferences"] = [{"controller": True, "kind": owner[0], "name": owner[1]}]
+        base["ownerReferences"] = [{"controller": True, "kind": owner[0], "name": owner[1]}]
     needs = {"cpu": "1", "memory": "1Gi"} if requests is None else requests
-    said: Object = {"containers": [{"name": "main", "resources": {"requests": needs}}]}
+    base_spec: Object = {"containers": [{"name": "main", "resources": {"requests": needs}}]}
     status: Object = {"phase": "Pending"}
     if bound is not None:
-        said["nodeName"] = "n1"
+        base_spec["nodeName"] = "n1"
         since = {"lastTransitionTime": f"{DAY}{bound}Z", "status": "True", "type": "PodScheduled"}
         status = {"conditions": [since], "phase": "Running"}
         state: Object = {"running": {"startedAt": f"{DAY}{bound}Z"}}
@@ -57,8 +57,8 @@ def pod(
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": told | metadata,
-        "spec": said | (spec or {}),
+        "metadata": base | metadata,
+        "spec": base_spec | (spec or {}),
         "status": status,
     }
 

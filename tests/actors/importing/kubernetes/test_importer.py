@@ -127,9 +127,9 @@ def test_a_field_that_pods_do_not_have_is_refused(tmp_path: Path) -> None:
     dump.write_text(as_json(pod(), node()))
     rules.write_text("queues:\n- {name_space: a, queue: root.b}\n")
 
-    told = refusal("kubernetes", dump, "--queues", rules)
-    assert f"{rules}:2: queues[0].name_space: is no field of these jobs" in told
-    assert "did you mean namespace?" in told
+    message = refusal("kubernetes", dump, "--queues", rules)
+    assert f"{rules}:2: queues[0].name_space: is no field of these jobs" in message
+    assert "did you mean namespace?" in message
 
 
 def test_yaml_and_json_say_the_same(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_a_taint_of_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     dump.write_text(as_json(pod()))
     nodes.write_text("- {node: n, capacity: {vcore: 4}, taints: [{key: gpu, effect: NoShow}]}\n")
 
-    told = refusal("kubernetes", dump, "--nodes", nodes)
-    assert f"{nodes}:1: taints[0].effect: 'NoShow' is " in told
+    message = refusal("kubernetes", dump, "--nodes", nodes)
+    assert f"{nodes}:1: taints[0].effect: 'NoShow' is " in message
 
 
 @pytest.mark.parametrize(
@@ -452,7 +452,7 @@ def test_pods_that_came_long_after_the_start_are_not_waited_for() -> None:
 
 def test_gangs_without_a_wait_wait_long_in_a_made_configuration() -> None:
     feed = fed(*members(3), node(), other("PodGroup", "g", {"minMember": 2}))
-    told = {"minMember": 2, "scheduleTimeoutSeconds": 60}
+    spec = {"minMember": 2, "scheduleTimeoutSeconds": 60}
 
     assert feed.settings == {"root": {"properties": {"gang.wait.time": "24h"}}}
-    assert fed(*members(3), node(), other("PodGroup", "g", told)).settings == {}
+    assert fed(*members(3), node(), other("PodGroup", "g", spec)).settings == {}

@@ -375,8 +375,8 @@ def test_the_partition_says_the_limit(
     for nodes, options in (("2x vcore=8,memory=16Gi", ("--slurm-conf", conf)), (conf, ())):
         events, summary = of_rows(tmp_path, job, nodes=nodes, options=options)
         assert _estimate(of(events, "add_ask")) == estimate
-        told = causes(summary, "in_another_form").keys() & {_OF_PARTITION, _A_YEAR, _UNKNOWN}
-        assert told == ({cause} if cause else set())
+        reported = causes(summary, "in_another_form").keys() & {_OF_PARTITION, _A_YEAR, _UNKNOWN}
+        assert reported == ({cause} if cause else set())
 
 
 def test_without_the_partition_a_limit_is_not_known(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_time_zone(tmp_path: Path) -> None:
     assert events[0]["at"] == "2026-01-31T15:00:00Z"
 
 
-def test_what_is_missing_is_told(tmp_path: Path) -> None:
+def test_what_is_missing_is_reported(tmp_path: Path) -> None:
     source = written(tmp_path / "sacct.txt", dump_of(row(1)))
     assert "give --nodes" in refusal("slurm", source)
     assert "give --nodes" in refusal("slurm", source, "--nodes", "2x memory=4Gi")
@@ -477,20 +477,20 @@ def test_the_tasks_of_an_array_and_the_members_of_a_gang(tmp_path: Path) -> None
 
 # IMPORT-23: The verdict
 @pytest.mark.parametrize(
-    ("wait_s", "verdict", "told"),
+    ("wait_s", "verdict", "sentence"),
     [
         (30, "near", "near to what Slurm did: jobs wait 0 s on average instead of 30 s"),
         (500, "rough", "trust only large changes"),
         (5000, "far", "far from what Slurm did"),
     ],
 )
-def test_the_verdict(tmp_path: Path, wait_s: int, verdict: str, told: str) -> None:
+def test_the_verdict(tmp_path: Path, wait_s: int, verdict: str, sentence: str) -> None:
     minutes, seconds = divmod(wait_s, 60)
     hours, minutes = divmod(minutes, 60)
     job = _job(1, "10:00:00", f"{10 + hours}:{minutes:02}:{seconds:02}", 100)
     found = _calibrated(tmp_path, job)
     assert found["verdict"] == verdict
-    assert told.lower() in found["sentence"].lower()
+    assert sentence.lower() in found["sentence"].lower()
 
 
 # IMPORT-23

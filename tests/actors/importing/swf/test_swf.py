@@ -85,7 +85,7 @@ def test_memory_counts_where_nodes_have_some(tmp_path: Path) -> None:
 
 
 # IMPORT-4: Queues
-def test_a_rule_that_gives_no_job_its_queue_is_told(tmp_path: Path) -> None:
+def test_a_rule_that_gives_no_job_its_queue_is_reported(tmp_path: Path) -> None:
     log = written(tmp_path / "a.swf", HEADER + line())
     rules = "queues:\n- {queue_name: batch, queue: b}\n- {user: 'al*', queue: a}\nothers: c\n"
     queues = written(tmp_path / "queues.yaml", rules)

@@ -67,7 +67,7 @@ def urgent(app: str, name: str = "x", **amounts: int) -> AddAsk:
 
 
 class Contest(Tree):
-    """A tree, what it could take, and what its last batch told the owners."""
+    """A tree with its last batch, and ways to look at the victims in it."""
 
     outcome: BatchResult
 
@@ -97,8 +97,8 @@ class Contest(Tree):
     def app(self, name: str) -> ViewApp:
         return self.state.apps[self.machine.registry.locate(name) or 0]
 
-    def told(self, name: str) -> CommitApp | None:
-        """Give what an application was told at the end of the batch, or None if nothing."""
+    def commit_for(self, name: str) -> CommitApp | None:
+        """Return the commit of the last batch for an application, if there is one."""
         return self.outcome.apps.get(self.app(name).identity.key)
 
     def leaf(self, path: str) -> LeafView:

@@ -58,7 +58,7 @@ def test_a_step_of_preemption() -> None:
         (share("a"), "for a/x: its effective priority 10 is above 0"),
     ],
 )
-def test_a_victim_is_told_for_whom(leaf: Queue, message: str) -> None:
+def test_the_message_of_a_victim_names_the_ask_it_made_room_for(leaf: Queue, message: str) -> None:
     made = at_once(leaf, share("b"), n=1)
     made.tell(wish("b"))
     released = [one for one in made.settle(urgent("a")) if one.kind is Kind.RELEASED]

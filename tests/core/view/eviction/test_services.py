@@ -68,7 +68,7 @@ def test_a_step_of_a_node_service() -> None:
     ]
 
 
-def test_a_victim_is_told_for_whom() -> None:
+def test_the_message_of_a_victim_names_the_ask_it_made_room_for() -> None:
     made = contest(serving(), share("b"), n=1)
     made.tell(low("x", priority=-2))
     released = [one for one in made.settle(service()) if one.kind is Kind.RELEASED]
@@ -153,7 +153,7 @@ def test_members_beside_a_service_are_one_unit_with_it() -> None:
     made = contest(serving(), share("b"), m=1, n=1)
     made.tell(gang("g", 2), members("g", "m", app="b", vcore=1))
     made.tell(attrs.evolve(service("own", node="n"), gang="default/g"))
-    assert made.told("a") is not None
+    assert made.commit_for("a") is not None
 
     assert made.tell(service("s", node="m"), service("t", node="n")) == []
 
