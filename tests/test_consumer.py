@@ -81,7 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def said(*command: str | Path, cwd: Path) -> tuple[int, str]:
+def output_of(*command: str | Path, cwd: Path) -> tuple[int, str]:
     """Run a command; give its status, and what it says."""
     done = subprocess.run(
         command,
@@ -98,7 +98,7 @@ def said(*command: str | Path, cwd: Path) -> tuple[int, str]:
 def test_wheel_is_all_there_is_and_is_marked_as_typed(python: Path, folder: Path) -> None:
     ask = "import muster, muster_core; print(muster.__path__[0], muster_core.__path__[0])"
 
-    status, answer = said(python, "-W", "error", "-c", ask, cwd=folder)
+    status, answer = output_of(python, "-W", "error", "-c", ask, cwd=folder)
 
     assert status == 0, answer
     for package in map(Path, answer.split()):
@@ -107,7 +107,7 @@ def test_wheel_is_all_there_is_and_is_marked_as_typed(python: Path, folder: Path
 
 
 def test_wheel_runs_the_first_example(python: Path, folder: Path) -> None:
-    status, answer = said(python, "-W", "error", PROJECT / "examples" / "embed.py", cwd=folder)
+    status, answer = output_of(python, "-W", "error", PROJECT / "examples" / "embed.py", cwd=folder)
 
     assert status == 0, answer
 
@@ -116,7 +116,7 @@ def test_wheel_runs_the_first_example(python: Path, folder: Path) -> None:
 def mypy(python: Path, folder: Path) -> str:
     """Give what mypy says about all programs: one run, as each reads all of Muster."""
     options = [f"--python-executable={python}", "--no-error-summary", "--cache-dir=/dev/null"]
-    status, answer = said(sys.executable, "-m", "mypy", *options, ".", cwd=folder)
+    status, answer = output_of(sys.executable, "-m", "mypy", *options, ".", cwd=folder)
     assert status == 1, answer  # because of the mistakes without marks
     return answer
 
@@ -125,7 +125,7 @@ def mypy(python: Path, folder: Path) -> str:
 def pyright(python: Path, folder: Path) -> str:
     """Give what pyright says about all programs."""
     options = ["--warnings", "--pythonpath", str(python)]
-    status, answer = said(sys.executable, "-m", "pyright", *options, cwd=folder)
+    status, answer = output_of(sys.executable, "-m", "pyright", *options, cwd=folder)
     assert status == 1, answer
     return answer
 

@@ -436,22 +436,22 @@ def first_column(rule: str) -> list[str]:
 
 
 def test_operations() -> None:
-    said = {op: quoted(row[1]) for row in rows("FEED-38") for op in quoted(row[0])}
+    listed = {op: quoted(row[1]) for row in rows("FEED-38") for op in quoted(row[0])}
     fields = {
         name: [known.name if known.required else f"{known.name}?" for known in op.fields.values()]
         for name, op in OPS.items()
     }
 
-    assert list(said) == list(fields)
-    assert said.pop("configure") == ["config", "file", "partition?"]
-    assert said.pop("expect") == []
-    assert said == {name: fields[name] for name in said}
+    assert list(listed) == list(fields)
+    assert listed.pop("configure") == ["config", "file", "partition?"]
+    assert listed.pop("expect") == []
+    assert listed == {name: fields[name] for name in listed}
 
 
 def test_objects() -> None:
-    said = RULES_BY_ID["OBJECT-1"].text
+    text = RULES_BY_ID["OBJECT-1"].text
 
-    assert [kind for kind in FORMS if kind not in said] == []
+    assert [kind for kind in FORMS if kind not in text] == []
     assert sorted(first_column("OBJECT-16")) == sorted(
         key for key in MEMBER_KEYS if not key.endswith("/timeout")
     )
@@ -488,9 +488,9 @@ def test_fields_of_a_configuration() -> None:
 
 
 def test_classes() -> None:
-    said = {quoted(name)[0]: int(value.replace(",", "")) for name, value, _ in rows("PRIORITY-6")}
+    values = {quoted(name)[0]: int(value.replace(",", "")) for name, value, _ in rows("PRIORITY-6")}
 
-    assert said == {known.name: known.value for known in BUILT_IN_CLASSES}
+    assert values == {known.name: known.value for known in BUILT_IN_CLASSES}
 
 
 def test_kinds_of_decisions() -> None:

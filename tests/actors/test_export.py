@@ -67,13 +67,13 @@ RANDOM = settings(
 def kept_in(tmp_path: Path, steps: list[Step]) -> Path:
     """Keep a scenario, without what no feed can say, with the timers of its last instant."""
     keeper = Keeper(tmp_path / str(next(_NUMBERS)))
-    for at_us, events in batches([one for step in steps for one in said(step)]):
+    for at_us, events in batches([one for step in steps for one in as_exported(step)]):
         keeper.run(at_us, events)
     keeper.pass_until(keeper.scheduler.machine.now_us)
     return keeper.close()
 
 
-def said(step: Step) -> list[Step]:
+def as_exported(step: Step) -> list[Step]:
     """Give a step as a feed says it; nothing if no feed can."""
     if isinstance(step.what, str | Marker):
         return [step]

@@ -10,7 +10,7 @@ from typing import Final
 from muster.store._rows import FORMAT
 from tests.compatibility import decisions, facts
 from tests.compatibility.facts import Surface
-from tests.compatibility.outputs import outputs, said_by
+from tests.compatibility.outputs import facts_of_runs, outputs
 from tests.compatibility.python import names
 from tests.compatibility.surfaces import commands, formats, http, metrics
 from tests.same.service import in_fixed_state, run_clients
@@ -21,7 +21,7 @@ HERE: Final = Path(__file__).parent / "promised"
 def clients() -> Surface:
     """Return the facts about the commands that ask a server; it starts one."""
     with in_fixed_state() as fixed:
-        return said_by(run_clients(fixed))
+        return facts_of_runs(run_clients(fixed))
 
 
 QUICK: Final[Mapping[str, Callable[[], Surface]]] = {

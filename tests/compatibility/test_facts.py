@@ -16,7 +16,7 @@ from muster.service.serve import ENDPOINTS
 from tests.compatibility import decisions
 from tests.compatibility.decisions import first_difference
 from tests.compatibility.facts import Facts, differences, read, text_of
-from tests.compatibility.outputs import said_by
+from tests.compatibility.outputs import facts_of_runs
 from tests.compatibility.promised import QUICK, kept_facts, write
 from tests.compatibility.python import tell
 from tests.compatibility.surfaces import of_openapi, tell_command
@@ -242,24 +242,26 @@ def test_commands(now: Sequence[click.Parameter], expected: Sequence[str]) -> No
     check(command(FORMAT), command(*now), expected)
 
 
-def said(status: int = 1, out: str = '{"ok": true, "feeds": [{"name": "a"}]}') -> dict[str, Facts]:
-    return said_by([Run(["check", "a.yaml", "--format", "json"], status, out, "")])
+def check_facts(
+    status: int = 1, out: str = '{"ok": true, "feeds": [{"name": "a"}]}'
+) -> dict[str, Facts]:
+    return facts_of_runs([Run(["check", "a.yaml", "--format", "json"], status, out, "")])
 
 
 @pytest.mark.parametrize(
     ("now", "expected"),
     [
-        (said(2), ["muster check: (a.yaml) exits was 1, and is 2"]),
-        (said(out='{"ok": true, "feeds": [{}]}'), ["muster check: .feeds[].name is gone"]),
+        (check_facts(2), ["muster check: (a.yaml) exits was 1, and is 2"]),
+        (check_facts(out='{"ok": true, "feeds": [{}]}'), ["muster check: .feeds[].name is gone"]),
         (
-            said(out='{"ok": 1, "feeds": [{"name": "a"}]}'),
+            check_facts(out='{"ok": 1, "feeds": [{"name": "a"}]}'),
             ["muster check: .ok was boolean, and is"],
         ),
-        (said(out='{"ok": true, "more": 1, "feeds": [{"name": "a", "b": 1}]}'), []),
+        (check_facts(out='{"ok": true, "more": 1, "feeds": [{"name": "a", "b": 1}]}'), []),
     ],
 )
 def test_outputs(now: dict[str, Facts], expected: Sequence[str]) -> None:
-    check(said(), now, expected)
+    check(check_facts(), now, expected)
 
 
 @pytest.mark.parametrize("name", ["metrics", "formats"])

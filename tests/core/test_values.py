@@ -52,8 +52,8 @@ SAME = Topology(TopologyRule.SAME, "rack")
 
 
 def ask(**fields: Any) -> events.AddAsk:  # noqa: ANN401 - that is what is tested
-    given: dict[str, Any] = {"app": "a", "ask": "x", "resources": ONE, **fields}
-    return events.AddAsk(**given)
+    keywords: dict[str, Any] = {"app": "a", "ask": "x", "resources": ONE, **fields}
+    return events.AddAsk(**keywords)
 
 
 def gang(**fields: Any) -> events.AddGang:  # noqa: ANN401 - that is what is tested

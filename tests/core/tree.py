@@ -407,7 +407,7 @@ def codes(here: Tree, ask: str = "p/x", at_us: int | None = None) -> list[Code]:
     return [reason.code for reason in explain(here, ask, at_us).reasons]
 
 
-def said(here: Tree, code: Code, ask: str = "p/x", at_us: int | None = None) -> str:
+def message_of(here: Tree, code: Code, ask: str = "p/x", at_us: int | None = None) -> str:
     """Give what is said with a code, of which there is one."""
     (message,) = (one.message for one in explain(here, ask, at_us).reasons if one.code is code)
     return message

@@ -150,9 +150,9 @@ def test_one_altered_start_fails_and_is_named(capsys: pytest.CaptureFixture[str]
 
     assert outcome.differences == [Difference(3, 13, 14)]
     assert verdict([of_starts(trial, outcome)]) == 1
-    said = capsys.readouterr().out
-    assert "small, EASY: job 3: expected to start at 13 s, found at 14 s" in said
-    assert "1 differ  DIFFERS" in said
+    output = capsys.readouterr().out
+    assert "small, EASY: job 3: expected to start at 13 s, found at 14 s" in output
+    assert "1 differ  DIFFERS" in output
 
 
 def test_claims_that_hold_are_no_failure() -> None:

@@ -90,8 +90,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     words = ["--config", configs[0], "--config", configs[1], "--format", "json"]
     result = CliRunner().invoke(muster, ["compare", feed, *words])
     assert result.exit_code == 1
-    given: dict[str, Any] = json.loads(result.stdout)
-    return given
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
 
 
 @pytest.mark.takes_long

@@ -14,8 +14,8 @@ def _named(op: str, kind: str, **args: Any) -> Step:  # noqa: ANN401 - whatever 
 
 
 def _ask(op: str, name: str, within_us: int | None = None, **args: Any) -> Step:  # noqa: ANN401
-    said = {"app": "a", "ask": name, "resources": {"vcore": 1}, **args}
-    return Step(op, said, (("AddAsk", "a", name),), within_us=within_us)
+    fields = {"app": "a", "ask": name, "resources": {"vcore": 1}, **args}
+    return Step(op, fields, (("AddAsk", "a", name),), within_us=within_us)
 
 
 _LEAF: Final = {"name": "q", "properties": {"preemption.delay": "0s"}}

@@ -467,8 +467,8 @@ def _search(name: str, budget_s: float, seed: int) -> Verdict:
         finding = session.search(seed, PROGRAMS, tally)
         if finding is not None:
             fault = finding.outcome.faults[0].strip().splitlines()
-            said = fault[-1] if "Traceback" in fault[0] else fault[0]
-            return Verdict(name, True, said, tally.programs, time.monotonic() - began)
+            brief = fault[-1] if "Traceback" in fault[0] else fault[0]
+            return Verdict(name, True, brief, tally.programs, time.monotonic() - began)
         seed += 1
     return Verdict(name, False, "", tally.programs, time.monotonic() - began)
 

@@ -161,8 +161,8 @@ def complete(world: World, ask: Ask, now_us: int, message: str | None = None) ->
 
 
 def _end(world: World, ask: Ask, now_us: int, reason: Reason, message: str | None) -> None:
-    said = ask.say(Kind.RELEASED, ask.node, reason)
-    world.log.append(said._replace(message=message))
+    decision = ask.say(Kind.RELEASED, ask.node, reason)
+    world.log.append(decision._replace(message=message))
     _gone(world, ask, now_us)
 
 

@@ -287,8 +287,8 @@ def greedy(config: Configuration, order: str | None) -> Configuration:
     """Give a configuration in which every queue is greedy: it says so, or nothing at all."""
 
     def own(properties: Properties) -> Mapping[str, str]:
-        said = {name: text for name, text in properties if name in NAMES}
-        return {} if order is None else {**said, ORDER: order}
+        backfill = {name: text for name, text in properties if name in NAMES}
+        return {} if order is None else {**backfill, ORDER: order}
 
     def below(queue: QueueConfig) -> QueueConfig:
         """Give a queue whose template, and those below it, say the same."""
@@ -322,13 +322,13 @@ def _drawn_properties(theme: Theme, choices: Choices) -> Mapping[str, str]:
 
 
 def _with_own(
-    config: Configuration, said: Callable[[QueueConfig], Mapping[str, str]]
+    config: Configuration, properties_of: Callable[[QueueConfig], Mapping[str, str]]
 ) -> Configuration:
     """Give a configuration whose queues say something else of what backfill asks for."""
 
     def again(queue: QueueConfig, above: Settings | None) -> QueueConfig:
         own = {name: text for name, text in queue.own_properties if name not in NAMES}
-        own |= said(queue)
+        own |= properties_of(queue)
         settings = settings_of(own, queue.path, above)
         children = tuple(again(child, settings) for child in queue.children)
         return attrs.evolve(

@@ -301,7 +301,7 @@ def place(world: World, event: AddApp) -> str:
         RefusedError: If no rule gives a queue that may be used, or one gives an illegal name.
     """
     for rule in world.config.placement_rules:
-        path = given(world, rule, event)
+        path = path_of_rule(world, rule, event)
         if path is not None and _may_be_used(world, path, event):
             return path
     if event.tags.get(FORCE) == "true":
@@ -312,7 +312,7 @@ def place(world: World, event: AddApp) -> str:
     raise RefusedError(msg)
 
 
-def given(world: World, rule: PlacementRule, event: AddApp) -> str | None:
+def path_of_rule(world: World, rule: PlacementRule, event: AddApp) -> str | None:
     """Give the path of the queue that a rule gives; None if it does not match.
 
     Raises:
@@ -337,7 +337,7 @@ def _path(world: World, rule: PlacementRule, name: str, event: AddApp) -> str | 
     below = _checked(name if fixed else name.replace(".", "_dot_"))
     above: str | None = ROOT
     if rule.parent is not None:
-        above = given(world, rule.parent, event)
+        above = path_of_rule(world, rule.parent, event)
     if above is None or (above in world.queues and not world.queues[above].is_parent):
         return None
     return f"{above}.{below}"

@@ -595,8 +595,8 @@ def evict(
     else:
         world.reached["once, evicted again"] += ask in world.rounds.evicted
         world.rounds.evicted.append(ask)
-        said = ask.say(Kind.RELEASED, ask.node, reason)
-        world.log.append(said._replace(message=message, over_max=over_max))
+        decision = ask.say(Kind.RELEASED, ask.node, reason)
+        world.log.append(decision._replace(message=message, over_max=over_max))
     evicted(world, ask)
     if is_gone:
         world.reached["once, evicted"] += 1

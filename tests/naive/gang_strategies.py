@@ -340,13 +340,13 @@ class GangAssembly(Assembly):
         if not choices.one_in(self._gangs.annotates):
             return NO_FIELDS
         world = self.drive.model.world
-        said = NO_FIELDS
+        fields = NO_FIELDS
         for ask in members(world, world.gangs.get(name, Gang(name))):
-            said = said.over(ask.says)
+            fields = fields.over(ask.says)
         new = self._fields(choices)
         if choices.one_in(3):
             new = attrs.evolve(new, min_member=None, total=choices.of((None, new.total)))
-        both = new if choices.one_in(6) else said.over(new)
+        both = new if choices.one_in(6) else fields.over(new)
         too_few = (both.total or INT32_MAX) < (both.min_member or 1)  # No event can say that.
         return attrs.evolve(both, total=None) if too_few else both
 

@@ -95,8 +95,8 @@ def let_go(world: World, ask: Ask) -> None:
 def release(world: World, asks: list[Ask], reason: Reason, message: str | None = None) -> None:
     """Release asks that hold a node and stay, and say so."""
     for ask in asks:
-        said = ask.say(Kind.RELEASED, ask.node, reason)
-        world.log.append(said._replace(message=message))
+        decision = ask.say(Kind.RELEASED, ask.node, reason)
+        world.log.append(decision._replace(message=message))
         let_go(world, ask)
 
 
@@ -140,9 +140,9 @@ def check_joining(world: World, name: str, says: GangFields) -> None:
     gang = world.gangs.get(name, Gang(name))
     for field in _FIELDS:
         new = getattr(says, field)
-        said = {getattr(ask.says, field) for ask in members(world, gang)} - {None}
-        if new is not None and said - {new}:
-            msg = f"annotations: {field} {new!r} disagrees with {said}"
+        values = {getattr(ask.says, field) for ask in members(world, gang)} - {None}
+        if new is not None and values - {new}:
+            msg = f"annotations: {field} {new!r} disagrees with {values}"
             raise RefusedError(msg)
     _merged(world, gang, gang.manifest, says)
 
@@ -319,22 +319,22 @@ def hold(world: World, ask: Ask, node: Node) -> None:
     world.moves += 1
     ask.devices = taken_by(Picture(world), node, ask)
     ask.place, ask.node, ask.held_order = AskPlace.WAITING, node.name, world.moves
-    said = ask.say(Kind.ASSIGNED, node.name)
-    world.log.append(said._replace(devices=ask.devices))
+    decision = ask.say(Kind.ASSIGNED, node.name)
+    world.log.append(decision._replace(devices=ask.devices))
 
 
 def satisfy(world: World, group: Group, now_us: int) -> list[Ask]:
     """Satisfy a group and bind what waits of it; give those whose bind failed."""
-    said: dict[str, Decision] = {}
+    decisions: dict[str, Decision] = {}
     for gang in group.gangs:
         if not gang.satisfied:
             gang.satisfied = True
-            said[gang.name] = Decision(Kind.GANG_SATISFIED, gang=gang.name)
-            world.log.append(said[gang.name])
+            decisions[gang.name] = Decision(Kind.GANG_SATISFIED, gang=gang.name)
+            world.log.append(decisions[gang.name])
     failed = bind_all(world, waiting(world, *group.gangs), now_us)
     for gang in group.gangs:
         if not gang.satisfied:  # All its binds have failed: that it was satisfied is not said.
-            world.log[:] = [one for one in world.log if one is not said.get(gang.name)]
+            world.log[:] = [one for one in world.log if one is not decisions.get(gang.name)]
     return failed
 
 

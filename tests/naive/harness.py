@@ -366,8 +366,8 @@ def tell(at_us: int, decision: Decision) -> str:
         "over_max",
     )
     values = ((name, getattr(decision, name)) for name in names)
-    said = " ".join(f"{name}={value}" for name, value in values if value is not None)
-    return f"{at_us} us {decision.kind.value} {said}"
+    words = " ".join(f"{name}={value}" for name, value in values if value is not None)
+    return f"{at_us} us {decision.kind.value} {words}"
 
 
 def run_plainly(

@@ -148,7 +148,7 @@ def _allowed(kind: str, names: tuple[str, ...], before: list[Name]) -> tuple[str
 def _capped(entry: LimitEntry, queue: QueueConfig, above: Above) -> LimitEntry:
     """Let an entry allow no more than the queue itself, and than those above allow the same."""
     amounts, most = dict(entry.max.amounts), entry.max_applications
-    for cap in [given(name, above) for name in named(entry)]:
+    for cap in [allowance(name, above) for name in named(entry)]:
         amounts = {name: min(some, cap.max.get(name, some)) for name, some in amounts.items()}
         most = min(most or cap.applications, cap.applications or most)
     own = dict(queue.max.amounts)
@@ -164,7 +164,7 @@ def named(entry: LimitEntry) -> list[Name]:
     return users + [("group", name) for name in entry.groups]
 
 
-def given(name: Name, above: Above) -> Least:
+def allowance(name: Name, above: Above) -> Least:
     """Give the least that the queues above give to a name, or to all where none names it."""
     kind, _ = name
     return above.get(name, above.get((kind, EVERY_NAME), Least()))
@@ -189,7 +189,7 @@ def faults(queue: QueueConfig, above: Above | None = None) -> list[str]:
         if 0 < queue.max_applications < entry.max_applications:
             found.append("more than maxapplications")
         for name in named(entry):
-            found += _faults_of(name, entry, seen, given(name, above))
+            found += _faults_of(name, entry, seen, allowance(name, above))
             seen.append(name)
             inside[name] = inside.get(name, Least()).and_also(entry)
     below = [fault for child in queue.children for fault in faults(child, inside)]

@@ -67,11 +67,11 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
     above = Settings() if parent is None else inherit(parent)
     own = {name.lower(): text.strip().lower() for name, text in texts.items()}
 
-    def said(name: str) -> bool | None:
+    def flag(name: str) -> bool | None:
         return own[name] in {"enabled", "true"} if name in own else None
 
     def switch(name: str, otherwise: bool) -> bool:
-        answer = said(name)
+        answer = flag(name)
         return otherwise if answer is None else answer
 
     def duration(name: str, otherwise: int) -> int:
@@ -91,7 +91,7 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
         offset=parse_offset(own.get("priority.offset", "")),
         queue_priority=int(own.get("queue.priority", "0")),
         reclaimable=switch("queue.reclaimable", above.reclaimable),
-        create=above.create if (own_create := said("queue.create")) is None else own_create,
+        create=above.create if (own_create := flag("queue.create")) is None else own_create,
         preemption_policy=PreemptionPolicy(own.get("preemption.policy", above.preemption_policy)),
         preemption_delay_us=duration("preemption.delay", above.preemption_delay_us),
         required_node=switch("preemption.required.node", above.required_node),

@@ -272,7 +272,7 @@ class NaiveScheduler:
 
 def _failures(world: World) -> int:
     """Count the binds that failed in this batch, or were said to have failed."""
-    return sum(said.reason is Reason.BIND_FAILED for said in world.log)
+    return sum(decision.reason is Reason.BIND_FAILED for decision in world.log)
 
 
 def _full(ask: Ask) -> str:

@@ -563,14 +563,14 @@ def note_failed_binds(world: World) -> None:
     """Note it of each ask, from what was said in the batch that ends now."""
     for app in world.apps.values():
         for ask in app.asks.values():
-            said = [one for one in world.log if (one.app, one.ask) == (app.name, ask.name)]
-            ask.failed_on = _failed_on(ask, said)
+            decisions = [one for one in world.log if (one.app, one.ask) == (app.name, ask.name)]
+            ask.failed_on = _failed_on(ask, decisions)
 
 
-def _failed_on(ask: Ask, said: list[Decision]) -> str | None:
+def _failed_on(ask: Ask, decisions: list[Decision]) -> str | None:
     """Follow an ask: what is undone in the batch in which it was done counts for nothing."""
     node, before = ask.failed_on, None
-    for one in said:
+    for one in decisions:
         if one.kind is Kind.ASSIGNED:
             node, before = None, node
         elif one.kind is Kind.RELEASED:

@@ -539,8 +539,8 @@ def _rule(rule: PlacementRule) -> dict[str, object]:
     if rule.filter != PlacementFilter():
         kind = "deny" if rule.filter.deny else "allow"
         lists = {"users": rule.filter.users, "groups": rule.filter.groups}
-        given = {name: list(names) for name, names in lists.items() if names}
-        result["filter"] = {"type": kind, **given}
+        listed = {name: list(names) for name, names in lists.items() if names}
+        result["filter"] = {"type": kind, **listed}
     if rule.parent is not None:
         result["parent"] = _rule(rule.parent)
     return result

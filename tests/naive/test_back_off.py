@@ -71,8 +71,8 @@ def failed(ask: str, message: str | None = None, app: str = "a") -> Release:
 
 
 def releases(decisions: list[Decision]) -> list[tuple[str | None, Reason | None, str | None]]:
-    said = [one for one in decisions if one.kind is Kind.RELEASED]
-    return [(one.ask, one.reason, one.message) for one in said]
+    released = [one for one in decisions if one.kind is Kind.RELEASED]
+    return [(one.ask, one.reason, one.message) for one in released]
 
 
 def bound(story: Story) -> set[str]:
@@ -494,12 +494,12 @@ class _Rows:
 
     def after(self, model: NaiveScheduler, batch: Batch) -> None:
         for ask in model.world.asks():
-            said = [
+            released = [
                 one for one in batch.decisions if (one.app, one.ask) == (ask.app.name, ask.name)
             ]
             if ask not in self.known:
-                said = _of_the_last(said)
-            for one in said:
+                released = _of_the_last(released)
+            for one in released:
                 self._follow(model, ask, one, batch.at_us)
         self.known, self.bound = set(model.world.asks()), set(model.world.bound())
 
@@ -516,7 +516,7 @@ class _Rows:
             self.bound.discard(ask)
 
 
-def _of_the_last(said: list[Decision]) -> list[Decision]:
+def _of_the_last(released: list[Decision]) -> list[Decision]:
     """Leave of what was said that which is of the last ask of a name."""
-    gone = [place for place, one in enumerate(said) if one.reason in _GONE]
-    return said[gone[-1] + 1 :] if gone else said
+    gone = [place for place, one in enumerate(released) if one.reason in _GONE]
+    return released[gone[-1] + 1 :] if gone else released

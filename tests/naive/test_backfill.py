@@ -351,8 +351,8 @@ def test_the_log_says_what_is_new_or_changed_at_the_end_of_a_batch() -> None:
     story = begun()
     decisions = story.decide(asks("m", cores=4))
     assert reserved(decisions[-1:]) == [("m", "n", 10)]
-    said = decisions[-1]
-    assert (said.app, said.queue, said.gang, said.start_us) == ("a", None, None, 10 * S)
+    last = decisions[-1]
+    assert (last.app, last.queue, last.gang, last.start_us) == ("a", None, None, 10 * S)
     assert reserved(story.decide(3 * S, asks("x"))) == []
     assert reserved(story.decide(10 * S)) == [("m", "n", 20)]
     assert reserved(story.decide(Release("a", "k"))) == [("x", "n", None)]

@@ -109,8 +109,8 @@ def test_a_share_needs_one_device_with_enough_and_not_all_together() -> None:
 def test_assigned_says_which_and_only_of_asks_with_devices() -> None:
     story = Story()
     decisions = story.decide(gpu_node("n", 2), APP, ask("k", 2), plain("m", 1))
-    said = {one.ask: one.devices for one in decisions if one.kind is Kind.ASSIGNED}
-    assert said == {"k": {"gpu": (0, 1)}, "m": None}
+    devices = {one.ask: one.devices for one in decisions if one.kind is Kind.ASSIGNED}
+    assert devices == {"k": {"gpu": (0, 1)}, "m": None}
 
 
 def test_the_model_of_the_node_must_be_in_the_list() -> None:

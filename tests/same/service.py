@@ -315,8 +315,8 @@ def show_clients(write: Write) -> None:
     """Write what commands say that ask a server."""
     with in_fixed_state() as fixed:
         for number, ran in enumerate(run_clients(fixed)):
-            said = f"{ran}".replace(f"{fixed.folder}", "FOLDER")
-            write(f"{number:02} {CLIENTS[number]}", said)
+            text = f"{ran}".replace(f"{fixed.folder}", "FOLDER")
+            write(f"{number:02} {CLIENTS[number]}", text)
 
 
 def run_clients(fixed: Fixed) -> Iterator[Run]:

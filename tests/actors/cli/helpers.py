@@ -31,15 +31,15 @@ ASK = "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 10}\n"
 BAD = "- {op: add_app, app: a, queue: root.q}\n"
 
 
-def run(*arguments: str | Path, given: str | bytes | None = None) -> Result:
+def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
     """Run the command in this process."""
     words = [str(argument) for argument in arguments]
-    return CliRunner().invoke(muster, words, input=given, prog_name="muster")
+    return CliRunner().invoke(muster, words, input=stdin, prog_name="muster")
 
 
-def run_json(*arguments: str | Path, given: str | bytes | None = None) -> tuple[int, Any]:
+def run_json(*arguments: str | Path, stdin: str | bytes | None = None) -> tuple[int, Any]:
     """Run the command with ``--format json``; give the exit status and what it says."""
-    result = run(*arguments, "--format", "json", given=given)
+    result = run(*arguments, "--format", "json", stdin=stdin)
     return result.exit_code, json.loads(result.stdout)
 
 
@@ -49,13 +49,13 @@ class Running:
 
     Attributes:
         process: The process.
-        given: Its standard input.
+        stdin: Its standard input.
         out: Its standard output.
         err: Its standard error.
     """
 
     process: subprocess.Popen[bytes]
-    given: IO[bytes]
+    stdin: IO[bytes]
     out: IO[bytes]
     err: IO[bytes]
 

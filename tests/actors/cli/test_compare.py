@@ -139,12 +139,12 @@ def test_one_configuration_against_itself(files: dict[str, Path]) -> None:
 
 
 def test_the_same_as_json(files: dict[str, Path]) -> None:
-    status, given = run_json(*under(files))
-    first, queue = given["first"], given["queues"][1]
+    status, answer = run_json(*under(files))
+    first, queue = answer["first"], answer["queues"][1]
 
-    assert (status, given["same"], given["decisions"]) == (1, False, 5)
-    assert given["sides"] == {"a": str(files["a"]), "b": str(files["b"])}
-    assert given["left_out"] == []
+    assert (status, answer["same"], answer["decisions"]) == (1, False, 5)
+    assert answer["sides"] == {"a": str(files["a"]), "b": str(files["b"])}
+    assert answer["left_out"] == []
     assert (first["at"], first["same"]) == (0, 4)
     assert first["a"]["decision"]["ask"] == "x"
     assert (first["a"]["index"], first["a"]["line"]) == (2, 3)
@@ -153,16 +153,16 @@ def test_the_same_as_json(files: dict[str, Path]) -> None:
     }  # fmt: skip
     assert first["a"]["elsewhere"]["turn"].startswith("NotYourTurn: b/y is tried before it")
     assert first["a"]["elsewhere"]["reasons"][0].startswith("NoNodeFits: ")
-    assert given["first_priority"]["b"]["decision"]["queue"] == "root.east"
-    assert given["first_priority"]["b"]["elsewhere"] is None
-    assert given["all"]["difference"]["wait"]["mean_s"] == 745
-    assert given["all"]["a"]["utilisation"]["vcore"] == pytest.approx(1510 / 1540)
+    assert answer["first_priority"]["b"]["decision"]["queue"] == "root.east"
+    assert answer["first_priority"]["b"]["elsewhere"] is None
+    assert answer["all"]["difference"]["wait"]["mean_s"] == 745
+    assert answer["all"]["a"]["utilisation"]["vcore"] == pytest.approx(1510 / 1540)
     assert queue["queue"] == "root.west"
     assert (queue["a"]["wait"]["mean_s"], queue["difference"]["wait"]["longest_s"]) == (10, -10)
-    assert [(row["lowest"], row["highest"]) for row in given["priorities"]] == [(0, 0)]
+    assert [(row["lowest"], row["highest"]) for row in answer["priorities"]] == [(0, 0)]
     assert (
-        given["jobs"]["wait"]["most_lost"]
-        == given["jobs"]["end"]["most_lost"]
+        answer["jobs"]["wait"]["most_lost"]
+        == answer["jobs"]["end"]["most_lost"]
         == [
             {
                 "app": "a",
@@ -175,11 +175,16 @@ def test_the_same_as_json(files: dict[str, Path]) -> None:
 
 
 def test_the_same_as_json_of_equal_sides(files: dict[str, Path]) -> None:
-    status, given = run_json("compare", files["feed"], files["feed"])
+    status, answer = run_json("compare", files["feed"], files["feed"])
 
-    assert (status, given["same"], given["first"], given["first_priority"]) == (0, True, None, None)
-    assert [row["queue"] for row in given["queues"]] == ["root.east", "root.west"]
-    assert len(given["priorities"]) == 1
+    assert (status, answer["same"], answer["first"], answer["first_priority"]) == (
+        0,
+        True,
+        None,
+        None,
+    )
+    assert [row["queue"] for row in answer["queues"]] == ["root.east", "root.west"]
+    assert len(answer["priorities"]) == 1
 
 
 def test_a_queue_that_does_not_change_among_others_that_do(files: dict[str, Path]) -> None:
@@ -271,14 +276,14 @@ def test_jobs_of_one_side_alone(files: dict[str, Path], tmp_path: Path) -> None:
 def test_standard_input(files: dict[str, Path]) -> None:
     arguments = under(files)
     arguments[1] = "-"
-    result = run(*arguments, given=FEED)
+    result = run(*arguments, stdin=FEED)
 
     assert result.exit_code == 1
     assert "(standard input:3)" in result.stdout
 
 
 def test_a_configuration_from_standard_input(files: dict[str, Path]) -> None:
-    result = run("compare", files["feed"], "--config", "-", "--config", files["b"], given=QUEUES)
+    result = run("compare", files["feed"], "--config", "-", "--config", files["b"], stdin=QUEUES)
 
     assert result.exit_code == 1
     assert result.stdout.startswith("A  standard input\n")
@@ -380,18 +385,18 @@ def logs(tmp_path: Path, files: dict[str, Path], ending: str) -> list[Path]:
 @pytest.mark.parametrize("ending", [".jsonl", ".msgpack", ".jsonl.gz", ".msgpack.gz", ".log"])
 def test_two_logs(files: dict[str, Path], tmp_path: Path, ending: str) -> None:
     a, b = logs(tmp_path, files, ending)
-    status, given = run_json("compare", a, b)
+    status, answer = run_json("compare", a, b)
     by_feed = run_json(*under(files))[1]
     in_lines = "msgpack" not in ending
 
     assert status == 1
-    assert given["first"]["a"]["decision"]["app"] == "a"
-    assert given["first"]["a"]["line"] == (6 if in_lines else None)
-    assert given["first"]["a"]["elsewhere"] is None
-    assert given["all"]["a"]["wait"] is None
-    assert given["all"]["a"]["job_wait"] == by_feed["all"]["a"]["job_wait"]
-    assert given["jobs"] == by_feed["jobs"]
-    assert given["priorities"] == []
+    assert answer["first"]["a"]["decision"]["app"] == "a"
+    assert answer["first"]["a"]["line"] == (6 if in_lines else None)
+    assert answer["first"]["a"]["elsewhere"] is None
+    assert answer["all"]["a"]["wait"] is None
+    assert answer["all"]["a"]["job_wait"] == by_feed["all"]["a"]["job_wait"]
+    assert answer["jobs"] == by_feed["jobs"]
+    assert answer["priorities"] == []
     assert run("compare", a, a).exit_code == 0
 
 
@@ -470,12 +475,12 @@ def test_arguments_that_make_no_sense(
 def test_a_configuration_that_is_refused(files: dict[str, Path]) -> None:
     files["b"].write_text(QUEUES.replace("west", "east").replace("root", "root!"), encoding="utf-8")
     result = run(*under(files))
-    status, given = run_json(*under(files))
+    status, answer = run_json(*under(files))
 
     assert (result.exit_code, result.stdout, status) == (2, "", 2)
     assert result.stderr.startswith(f"{files['b']}:4: partitions[0].queues[0].name: ")
-    assert given["error"]["file"] == str(files["b"])
-    assert given["error"]["line"] == 4
+    assert answer["error"]["file"] == str(files["b"])
+    assert answer["error"]["line"] == 4
 
 
 @pytest.mark.parametrize("which", ["feed", "a"])
@@ -559,8 +564,8 @@ def test_a_configuration_that_refuses_jobs(files: dict[str, Path]) -> None:
 def test_refused_jobs_as_json(files: dict[str, Path]) -> None:
     files["b"].write_text(REFUSING, encoding="utf-8")
     files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
-    given = run_json(*under(files))[1]
-    refused = given["refused"]
+    answer = run_json(*under(files))[1]
+    refused = answer["refused"]
 
     assert (refused["both"], refused["only_a"], refused["only_b"]) == (1, 0, 2)
     assert [(one["index"], one["line"]) for one in refused["first_b"]] == [(3, 4), (4, 5)]
@@ -568,10 +573,10 @@ def test_refused_jobs_as_json(files: dict[str, Path]) -> None:
     assert refused["first_a"] == []
     assert refused["first_both"][0]["a"] == refused["first_both"][0]["b"]
     assert refused["first_both"][0]["a"]["line"] == 7
-    assert given["all"]["b"]["events_refused"] == 3
-    assert given["all"]["difference"]["events_refused"] == 2
-    assert (given["jobs"]["only_a"], given["jobs"]["refused_a"]) == (1, 1)
-    assert (given["jobs"]["only_b"], given["jobs"]["refused_b"]) == (0, 0)
+    assert answer["all"]["b"]["events_refused"] == 3
+    assert answer["all"]["difference"]["events_refused"] == 2
+    assert (answer["jobs"]["only_a"], answer["jobs"]["refused_a"]) == (1, 1)
+    assert (answer["jobs"]["only_b"], answer["jobs"]["refused_b"]) == (0, 0)
 
 
 def test_many_refusals_are_counted(files: dict[str, Path], tmp_path: Path) -> None:
@@ -649,13 +654,13 @@ def test_a_side_without_a_half_life_has_no_past(tmp_path: Path) -> None:
         "- {op: add_ask, app: y, ask: x, resources: {vcore: 1}, run_for: 50}\n",
     )
     result = run("compare", feed, "--config", past, "--config", now)
-    said = "1 `set_usage` left out, as no usage.half.life or usage.users counts it"
-    assert result.stderr == f"{now}: warning: {said}\n"
+    note = "1 `set_usage` left out, as no usage.half.life or usage.users counts it"
+    assert result.stderr == f"{now}: warning: {note}\n"
     assert "refuses" not in result.stdout
     # With its past `a` comes after `b`, without it is first.
     status, compared = run_json("compare", feed, "--config", past, "--config", now)
     assert status == 1
     assert compared["refused"]["only_b"] == 0
-    assert [warned["message"] for warned in compared["warnings"]] == [said]
+    assert [warned["message"] for warned in compared["warnings"]] == [note]
     placed = [compared["first"][side]["decision"]["app"] for side in "ab"]
     assert placed == ["y", "x"]

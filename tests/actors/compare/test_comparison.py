@@ -79,8 +79,8 @@ def summary_of(version: Version | None) -> tuple[str, ...] | None:
     if version is None:
         return None
     decision = version.announced.decision
-    said = (decision.kind, decision.app, decision.ask, decision.node, version.line)
-    return tuple(str(one) for one in said if one is not None)
+    fields = (decision.kind, decision.app, decision.ask, decision.node, version.line)
+    return tuple(str(one) for one in fields if one is not None)
 
 
 def test_a_feed_under_one_configuration_decides_the_same() -> None:
@@ -128,8 +128,8 @@ def test_who_takes_others_was_not_simply_before_them() -> None:
 - {{op: add_app, app: b, queue: root.west, at: 5}}
 - {{op: add_ask, app: b, ask: y, resources: {{vcore: 2}}}}
 """
-    given = "[{name: east}, {name: west, resources: {guaranteed: {vcore: 2}}, properties: %s}]"
-    lazy, eager = (configuration(given % f"{{preemption.delay: {delay}s}}") for delay in (60, 30))
+    queues = "[{name: east}, {name: west, resources: {guaranteed: {vcore: 2}}, properties: %s}]"
+    lazy, eager = (configuration(queues % f"{{preemption.delay: {delay}s}}") for delay in (60, 30))
     compared = compare_configurations(feed, lazy, eager)
     found = first(compared)
 
@@ -350,8 +350,8 @@ def test_a_batch_that_leaves_a_gang_waiting_is_not_undone() -> None:
 
 def last_configuration(scenario: Scenario) -> Configuration:
     """Give the configuration that is in force in the end."""
-    given = [step.what.config for step in scenario if isinstance(step.what, Configure)]
-    return given[-1] if given else default_configuration()
+    configs = [step.what.config for step in scenario if isinstance(step.what, Configure)]
+    return configs[-1] if configs else default_configuration()
 
 
 @share(0.3)

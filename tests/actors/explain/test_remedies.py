@@ -364,8 +364,8 @@ def test_the_nodes_of_a_gang_are_named_unless_they_are_many(tmp_path: Path, node
     members = gang("g", nodes, 4).replace("count: 2", f"count: {nodes}")
 
     [(text, _)] = remedies(tmp_path, added + members + LATER, "release")
-    said = "nodes n1 and n2" if nodes == 2 else "4 nodes"
-    assert text == f"gang default/g ends and releases {said}"
+    named = "nodes n1 and n2" if nodes == 2 else "4 nodes"
+    assert text == f"gang default/g ends and releases {named}"
 
 
 def test_a_member_that_a_gang_can_spare_ends_alone(tmp_path: Path) -> None:

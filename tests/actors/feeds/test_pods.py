@@ -379,10 +379,10 @@ def test_one_that_goes_belongs_to_an_application() -> None:
 
 
 def test_the_ask_has_every_attribute_that_a_pod_can_give() -> None:
-    given = {"app", "ask", "resources", "priority", "priority_class", "selector", "gang", "says"}
-    given |= {"estimate_us", "tolerations", "affinity"}
+    from_pod = {"app", "ask", "resources", "priority", "priority_class", "selector", "gang", "says"}
+    from_pod |= {"estimate_us", "tolerations", "affinity"}
 
-    assert {attribute.name for attribute in attrs.fields(AddAsk)} - given == {
+    assert {attribute.name for attribute in attrs.fields(AddAsk)} - from_pod == {
         "timed_out", "count", "node", "run_for_us", "retries", "work", "devices",
         "run_limit_us", "start_by_us", "once",
     }  # fmt: skip
@@ -570,8 +570,8 @@ def test_labels_and_annotations_have_to_agree() -> None:
 
 
 def test_the_annotation_says_what_is_left_of_an_ask() -> None:
-    said = '{"node": "n1", "env": {"A": "yes"}, "estimate": "1m30s", "retries": null}'
-    found = ask_of(manifest({"activeDeadlineSeconds": 60}, annotations={"muster/ask": said}))
+    text = '{"node": "n1", "env": {"A": "yes"}, "estimate": "1m30s", "retries": null}'
+    found = ask_of(manifest({"activeDeadlineSeconds": 60}, annotations={"muster/ask": text}))
 
     assert found == AddAsk(
         *("a", "p", CORE), node="n1", work=Work(env={"A": "yes"}), estimate_us=90_000_000

@@ -102,8 +102,8 @@ def _replay(feed: bytes) -> None:
     scheduler.settle()
     for announced in scheduler.announced:
         if announced.decision.kind is DecisionKind.REJECTED:
-            said = announced.as_map()
-            raise FaultError(f"the replay refuses an event: {said}\n{feed.decode()[:4000]}")
+            fields = announced.as_map()
+            raise FaultError(f"the replay refuses an event: {fields}\n{feed.decode()[:4000]}")
 
 
 def mutant(kind: Kind, dump: bytes, chance: random.Random) -> bytes:

@@ -381,8 +381,8 @@ async def test_an_amount_that_ray_cannot_count_is_refused(tmp_path: Path) -> Non
 async def test_work_that_cannot_be_sent_is_refused(
     tmp_path: Path, work: object, message: str | None
 ) -> None:
-    given = cast("Call", work)
-    async with scheduled(tmp_path, given, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
+    call = cast("Call", work)
+    async with scheduled(tmp_path, call, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
         ask = await asked(scheduler)
         if message is None:
             await agent.ended(await agent.begin())

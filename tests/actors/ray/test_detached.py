@@ -62,9 +62,9 @@ async def program(
 ) -> AsyncGenerator[muster.Scheduler]:
     """Have a scheduler with a store, whose binder runs detached work."""
     results: list[Result] = [] if done is None else done
-    given: dict[str, Any] = {"detached": True} | options
+    keywords: dict[str, Any] = {"detached": True} | options
     binder = RayBinder(
-        stage.ray, lambda _: "true", done=lambda _, result: results.append(result), **given
+        stage.ray, lambda _: "true", done=lambda _, result: results.append(result), **keywords
     )
     async with (
         muster.open_scheduler(binder=binder, store=folder / "state") as scheduler,

@@ -135,9 +135,9 @@ _LABELS = "must be a map of labels and their values, such as {'muster': 'yes'}"
     ],
 )
 async def test_arguments_are_checked(options: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"address": "nowhere"} | options
+    keywords: dict[str, Any] = {"address": "nowhere"} | options
     with pytest.raises(muster.EventError) as raised:
-        async with connect(**given):
+        async with connect(**keywords):
             pytest.fail("there is nothing")
     assert str(raised.value).startswith(message)
 

@@ -423,27 +423,27 @@ async def test_a_selection_of_no_node_is_logged_once(
     ) as (scheduler, stage):
         assert await nodes(scheduler) == {}
         await relist(stage, node("a1", labels=made), node("a2"))
-        said = "no node of Ray has the labels muster=yes, zone=east; there is zone=east"
-        assert caplog.messages.count(said) == 1
+        message = "no node of Ray has the labels muster=yes, zone=east; there is zone=east"
+        assert caplog.messages.count(message) == 1
 
         await relist(stage, node("a3", labels={"zone": "east", "muster": "yes"}))
         assert set(await nodes(scheduler)) == {"a3"}
         await relist(stage, node("a1", labels=made))
-        assert caplog.messages.count(said) == 2
+        assert caplog.messages.count(message) == 2
 
 
 async def test_a_resource_that_no_node_has_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = "resources: 'licence': no node of Ray has a resource of this name now"
+    message = "resources: 'licence': no node of Ray has a resource of this name now"
     names = {"CPU": "vcore", "licence": "seats"}
     rich = node("a2", resources={"CPU": 1.0, "licence": 3.0})
     async with following(tmp_path, node("a1"), resources=names) as (scheduler, stage):
         await relist(stage, node("a1", draining=True))
-        assert caplog.messages.count(said) == 1
+        assert caplog.messages.count(message) == 1
         await relist(stage, node("a1"), rich)
         assert (await nodes(scheduler))["a2"].capacity == {"vcore": 1000, "seats": 3}
-    assert caplog.messages.count(said) == 1
+    assert caplog.messages.count(message) == 1
 
 
 async def test_a_cluster_serves_one_scheduler(tmp_path: Path) -> None:

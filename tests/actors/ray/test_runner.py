@@ -214,9 +214,11 @@ def test_deaf_command_is_killed_after_the_grace_period(tmp_path: Path) -> None:
 
 
 def test_stopped_command_hears_that_it_is_to_end(tmp_path: Path) -> None:
-    said = tmp_path / "said"
+    output = tmp_path / "said"
     ready = tmp_path / "ready"
-    stops = f"trap 'echo heard > {said}; exit 7' TERM; touch {ready}; while :; do sleep 0.05; done"
+    stops = (
+        f"trap 'echo heard > {output}; exit 7' TERM; touch {ready}; while :; do sleep 0.05; done"
+    )
 
     with worker(tmp_path, command(stops)) as running:
         pid = running.hear("started")[1]
@@ -225,7 +227,7 @@ def test_stopped_command_hears_that_it_is_to_end(tmp_path: Path) -> None:
         os.kill(running.pid, signal.SIGINT)
 
         assert running.hear("ended")[1] == 7
-    assert said.read_text() == "heard\n"
+    assert output.read_text() == "heard\n"
 
 
 def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_orders_wait_for_the_head_and_stay_in_order(tmp_path: Path) -> None:
         one.tell(do="adopt", id=7, name="a/k/7", grace_s=1.0)
         one.tell(do="follow", every_s=60.0)
         (tmp_path / "away").unlink()
-        said = [one.heard() for _ in range(2)]
-    failed = next(one for one in said if one["say"] == "failed")
+        answers = [one.heard() for _ in range(2)]
+    failed = next(one for one in answers if one["say"] == "failed")
     assert (failed["id"], failed["how"]) == (7, "not_started")
-    assert {one["say"] for one in said} == {"failed", "nodes"}
+    assert {one["say"] for one in answers} == {"failed", "nodes"}

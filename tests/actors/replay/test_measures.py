@@ -54,8 +54,8 @@ def only(group: Mapping[str, Any]) -> tuple[int, float, float]:
 
 # COMMAND-36
 def test_the_measures_by_hand() -> None:
-    status, said = run_json("replay", "-", given=JOBS)
-    measures = said["measures"]
+    status, answer = run_json("replay", "-", stdin=JOBS)
+    measures = answer["measures"]
 
     # The waits are 0 s, 90 s and 20 s; the slowdowns 1, 95/10 and 60/40.
     assert status == 0
@@ -91,9 +91,9 @@ def test_the_measures_by_hand() -> None:
     }
     assert [*measures["by_queue"]] == ["root.a", "root.b"]
     assert only(measures["by_queue"]["root.b"]) == (2, 55, 5.5)
-    assert said["makespan_s"] == 140
+    assert answer["makespan_s"] == 140
     # The last ask comes at 80 s; everything is taken until then.
-    assert said["utilisation_to_last_arrival"] == {"memory": 0, "vcore": 1}
+    assert answer["utilisation_to_last_arrival"] == {"memory": 0, "vcore": 1}
 
 
 # COMMAND-37
@@ -158,7 +158,7 @@ ENDS = f"""{NODES}\
 # COMMAND-36, COMMAND-37: each end, and those that do not end
 def test_the_ends_of_jobs(tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv"
-    said = run_json("replay", "-", "--jobs", table, given=ENDS)[1]
+    answer = run_json("replay", "-", "--jobs", table, stdin=ENDS)[1]
     columns = ("final_state", "success", "waiting_time", "execution_time", "stretch")
 
     assert {row["job_id"]: tuple(row[column] for column in columns) for row in rows_of(table)} == {
@@ -173,7 +173,7 @@ def test_the_ends_of_jobs(tmp_path: Path) -> None:
     sizes = {row["job_id"]: row["requested_number_of_resources"] for row in rows_of(table)}
     assert (sizes["killed"], sizes["never"], sizes["waits"]) == ("1.5", "9", "9")
     assert {row["job_id"]: row["requested_time"] for row in rows_of(table)}["limited"] == "7"
-    measures = said["measures"]
+    measures = answer["measures"]
     assert (measures["ended"], measures["never_ran"], measures["unfinished"]) == (4, 1, 2)
     assert measures["bounded_slowdown"]["highest"] == 1
 
@@ -194,14 +194,14 @@ EVICTED = """\
 # COMMAND-36: a run that was lost counts as wait
 def test_an_eviction_counts_as_wait(tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv"
-    said = run_json("replay", "-", "--jobs", table, given=EVICTED)[1]
+    answer = run_json("replay", "-", "--jobs", table, stdin=EVICTED)[1]
     rich, owed = rows_of(table)
 
     released_s = float(owed["starting_time"])
-    assert said["queues"][1]["lost"]["reclaimed"]["runs"] == 1
+    assert answer["queues"][1]["lost"]["reclaimed"]["runs"] == 1
     assert float(rich["starting_time"]) == float(owed["finish_time"]) == released_s + 20
     assert (float(rich["waiting_time"]), float(rich["execution_time"])) == (released_s + 20, 100)
-    weighted = said["measures"]["weighted_wait_s"]["vcore"]
+    weighted = answer["measures"]["weighted_wait_s"]["vcore"]
     waited = float(owed["waiting_time"])
     assert weighted == pytest.approx((200 * (released_s + 20) + 20 * waited) / 220)
 
@@ -280,11 +280,11 @@ async def test_sizes(capacity: str, wanted: str, resource: str, size: str) -> No
 # COMMAND-36, COMMAND-16: what had run before the replay begins is in no figure
 def test_jobs_that_had_run_before_do_not_count(tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv"
-    said = run_json("replay", "-", "--start", "50", "--jobs", table, given=JOBS)[1]
+    answer = run_json("replay", "-", "--start", "50", "--jobs", table, stdin=JOBS)[1]
 
     assert [row["job_id"] for row in rows_of(table)] == ["short", "late"]
     assert rows_of(table)[0]["waiting_time"] == "90"
-    assert (said["measures"]["ended"], said["makespan_s"]) == (2, 90)
+    assert (answer["measures"]["ended"], answer["makespan_s"]) == (2, 90)
 
 
 # COMMAND-37
@@ -293,7 +293,7 @@ def test_the_standard_workload_format(tmp_path: Path, name: str) -> None:
 
     table = tmp_path / name
 
-    assert run("replay", "-", "--jobs", table, given=JOBS).exit_code == 0
+    assert run("replay", "-", "--jobs", table, stdin=JOBS).exit_code == 0
     raw = table.read_bytes()
     lines = (gzip.decompress(raw) if name.endswith(".gz") else raw).decode().splitlines()
     assert [line for line in lines if not line.startswith(";")] == [
@@ -316,7 +316,7 @@ def test_the_standard_workload_format(tmp_path: Path, name: str) -> None:
 def test_a_table_in_swf_can_be_imported(tmp_path: Path) -> None:
     log, feed, again = (tmp_path / name for name in ("a.swf", "feed.jsonl", "b.swf"))
 
-    assert run("replay", "-", "--jobs", log, given=JOBS).exit_code == 0
+    assert run("replay", "-", "--jobs", log, stdin=JOBS).exit_code == 0
     assert run("import", "swf", log, "-o", feed).exit_code == 0
     assert run("replay", feed, "--jobs", again).exit_code == 0
 
@@ -329,7 +329,7 @@ def test_a_table_in_swf_can_be_imported(tmp_path: Path) -> None:
 
 def test_the_status_of_jobs_in_swf(tmp_path: Path) -> None:
     table = tmp_path / "jobs.swf"
-    run("replay", "-", "--jobs", table, given=ENDS)
+    run("replay", "-", "--jobs", table, stdin=ENDS)
     rows = [line.split() for line in table.read_text().splitlines() if not line.startswith(";")]
 
     assert [(row[2], row[3], row[10]) for row in rows] == [
@@ -375,7 +375,7 @@ def test_compare_has_the_measures(tmp_path: Path) -> None:
 
 def test_a_report_has_the_measures(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
-    run("replay", "-", "--report", report, given=JOBS)
+    run("replay", "-", "--report", report, stdin=JOBS)
     page = report.read_text()
 
     assert '<section id="jobs">' in page

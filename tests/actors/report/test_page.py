@@ -171,7 +171,7 @@ async def test_evictions_are_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "said"),
+    ("ending", "text"),
     [
         (Ending.COMPLETE, None),
         (Ending.UNTIL, "Ended at"),
@@ -179,11 +179,11 @@ async def test_evictions_are_marked() -> None:
         (Ending.STOPPED, "Stopped at the first event that was refused (line 23): "),
     ],
 )
-async def test_how_it_ended(everything: Recorded, ending: Ending, said: str | None) -> None:
+async def test_how_it_ended(everything: Recorded, ending: Ending, text: str | None) -> None:
     html = page(Content(everything.recorder, everything.tally.summary(), "f", ending))
 
-    assert ('<p class="note">' in html) is (said is not None)
-    assert (said or "") in Reader(html).text
+    assert ('<p class="note">' in html) is (text is not None)
+    assert (text or "") in Reader(html).text
 
 
 async def test_refusals_and_warnings_are_listed() -> None:

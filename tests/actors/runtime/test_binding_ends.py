@@ -589,7 +589,7 @@ LOST: Final = OSError("the machine has gone")
 FAILED: Final = WorkFailedError("exit status 3")
 
 
-async def said(worker: Worker, error: Exception | None, *, starts: bool = True) -> Event | str:
+async def noted_end(worker: Worker, error: Exception | None, *, starts: bool = True) -> Event | str:
     """Give the event that is let in when a run ends in some way."""
     notes = Notes()
     async with service(binder=worker, record=notes) as scheduler:
@@ -605,7 +605,7 @@ async def said(worker: Worker, error: Exception | None, *, starts: bool = True) 
 
 @pytest.mark.parametrize("starts", [True, False])
 async def test_it_is_a_release(worker: Worker, starts: bool) -> None:
-    event = await said(worker, FAILED, starts=starts)
+    event = await noted_end(worker, FAILED, starts=starts)
 
     assert event == Release("a", "k", Outcome.FAILED, "exit status 3")
 
@@ -615,11 +615,13 @@ async def test_an_error_of_ones_own(worker: Worker) -> None:
         def __init__(self, status: int) -> None:
             super().__init__(f"exit status {status}")
 
-    assert await said(worker, ExitedError(3)) == Release("a", "k", Outcome.FAILED, "exit status 3")
+    assert await noted_end(worker, ExitedError(3)) == Release(
+        "a", "k", Outcome.FAILED, "exit status 3"
+    )
 
 
 async def test_no_message(worker: Worker) -> None:
-    assert await said(worker, WorkFailedError("")) == Release("a", "k", Outcome.FAILED)
+    assert await noted_end(worker, WorkFailedError("")) == Release("a", "k", Outcome.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -632,7 +634,7 @@ async def test_no_message(worker: Worker) -> None:
     ids=lambda error: error.message,
 )
 async def test_in_a_group(worker: Worker, error: Exception) -> None:
-    assert await said(worker, error) == Release("a", "k", Outcome.FAILED, "exit status 3")
+    assert await noted_end(worker, error) == Release("a", "k", Outcome.FAILED, "exit status 3")
 
 
 @pytest.mark.parametrize(
@@ -647,16 +649,18 @@ async def test_another_error_means_that_it_was_not_started(
     worker: Worker, error: Exception, message: str
 ) -> None:
     # FEED-36
-    assert await said(worker, error) == BindFailed("a", "k", message)
+    assert await noted_end(worker, error) == BindFailed("a", "k", message)
 
 
 async def test_returning_is_completing(worker: Worker) -> None:
-    assert await said(worker, None) == Release("a", "k")
+    assert await noted_end(worker, None) == Release("a", "k")
 
 
 async def test_the_log_has_a_line_of_it(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "muster.binder")
-    await said(worker, muster.MusterError("ValueError: boom\nTraceback (most recent call last):"))
+    await noted_end(
+        worker, muster.MusterError("ValueError: boom\nTraceback (most recent call last):")
+    )
 
     warning, details = [one for one in caplog.records if "could not be started" in one.message]
     assert warning.message == "the work of a/k could not be started: ValueError: boom"

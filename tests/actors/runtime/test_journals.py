@@ -220,14 +220,14 @@ async def test_steps_come_first() -> None:
 
 
 async def test_several_journals_of_a_replay_are_written_in_order() -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     class Named:
         def __init__(self, name: str) -> None:
             self.name = name
 
         def write(self, batch: Sequence[Announced]) -> None:
-            said.append(self.name)
+            messages.append(self.name)
 
     class Waits:
         def __init__(self, name: str) -> None:
@@ -235,14 +235,14 @@ async def test_several_journals_of_a_replay_are_written_in_order() -> None:
 
         async def write(self, batch: Sequence[Announced]) -> None:
             await trio.lowlevel.checkpoint()
-            said.append(self.name)
+            messages.append(self.name)
 
     events: tuple[Content, ...] = (NODE, APP, ask())
     feed = [FeedItem(number, None, number, event) for number, event in enumerate(events)]
     with watchdog():
         await replay(feed, journals=[Named("1"), Waits("2"), Named("3"), Waits("4")])
 
-    assert said[:4] == ["1", "2", "3", "4"]
+    assert messages[:4] == ["1", "2", "3", "4"]
 
 
 # What it is made of

@@ -213,8 +213,8 @@ async def test_a_bad_option_is_refused(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(muster.EventError) as caught:
-        given: dict[str, Any] = {"store": tmp_path / "s"} | options
-        async with muster.open_scheduler(**given):
+        keywords: dict[str, Any] = {"store": tmp_path / "s"} | options
+        async with muster.open_scheduler(**keywords):
             pytest.fail("the block was entered")
     assert message in str(caught.value)
     assert not (tmp_path / "s").exists()

@@ -258,11 +258,11 @@ async def test_a_first_batch_that_fails_leaves_a_store_that_can_be_opened(
                 disk.mend()
                 await scheduler.submit(EVENTS[0])
         except muster.StoreError as error:
-            said = str(error)
+            message = str(error)
         else:
-            said = ""
+            message = ""
         if not is_open:
-            assert fault.message in said
+            assert fault.message in message
             assert everybody.heard() == (0, 0, 0, 0)
         disk.mend()
 
@@ -478,18 +478,18 @@ async def test_a_directory_that_was_removed_is_noticed_by_the_next_call(tmp_path
 
 async def test_callers_learn_why_the_scheduler_is_closed(tmp_path: Path, disk: Disk) -> None:
     errors: list[muster.ClosedSchedulerError] = []
-    given: list[muster.Scheduler] = []
+    schedulers: list[muster.Scheduler] = []
 
     async def call(number: int) -> None:
         try:
-            await given[0].add_app(f"app-{number}", "root.q")
+            await schedulers[0].add_app(f"app-{number}", "root.q")
         except muster.ClosedSchedulerError as error:
             errors.append(error)
 
     async with trio.open_nursery() as outside:
         with pytest.raises(muster.StoreError) as caught:
             async with muster.open_scheduler(store=tmp_path) as scheduler:
-                given.append(scheduler)
+                schedulers.append(scheduler)
                 disk.fail(0, FULL, name="write")
                 for number in range(3):
                     outside.start_soon(call, number)

@@ -303,8 +303,8 @@ async def test_the_names_of_files_may_be_no_text() -> None:
     assert printed.split() == ["ff"]
 
 
-@pytest.mark.parametrize(("argument", "given"), [("", "\ud800"), ("\ud800", ""), ("\0", "")])
-async def test_what_cannot_be_said_is_refused(argument: str, given: str) -> None:
+@pytest.mark.parametrize(("argument", "stdin"), [("", "\ud800"), ("\ud800", ""), ("\0", "")])
+async def test_what_cannot_be_said_is_refused(argument: str, stdin: str) -> None:
     with pytest.raises(SlurmError, match="cat: ") as caught:
-        await SlurmCommands().run(("cat", argument), given)
+        await SlurmCommands().run(("cat", argument), stdin)
     assert not isinstance(caught.value, SilentError), "nothing was asked"

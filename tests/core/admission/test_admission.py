@@ -182,8 +182,8 @@ def test_one_wait_ends_that_of_the_whole_group_once() -> None:
     before = len(made.log)
     made.pass_time(6)
 
-    said = story([one.decision for one in made.log][before:])
-    assert said[-2:] == ["gang_timed_out default/g", "gang_timed_out default/h"]
+    lines = story([one.decision for one in made.log][before:])
+    assert lines[-2:] == ["gang_timed_out default/g", "gang_timed_out default/h"]
     assert set(places(made).values()) == {"parked"}
 
 
@@ -210,10 +210,10 @@ def test_a_mark_that_a_member_brings_sets_all_members_aside() -> None:
 def test_a_mark_reaches_those_that_came_in_the_same_batch() -> None:
     made = here()
     made.enter(gang("g", 1), members("g", "x"))
-    said = story(made.settle(members("g", "y", timed_out=True), members("g", "z")))
+    lines = story(made.settle(members("g", "y", timed_out=True), members("g", "z")))
     made.check()
 
-    assert said == ["gang_timed_out default/g"]
+    assert lines == ["gang_timed_out default/g"]
     assert places(made) == {"x": "parked", "y": "parked", "z": "parked"}
 
 
@@ -261,10 +261,10 @@ def test_the_time_is_over_before_a_member_was_not_started() -> None:
     submit(made, members("g", "x", 2))
     made.settle(RemoveGang(full("g")), gang("g", 4, mode=LOOSE, wait_us=5), members("g", "y", 2))
     made.pass_time(5)
-    said = story(made.settle(BindFailed("p", "x-0")))
+    lines = story(made.settle(BindFailed("p", "x-0")))
     made.check()
 
-    assert said == [
+    assert lines == [
         "released p/y-0 n gang_timeout",
         "gang_timed_out default/g",
         "released p/x-0 n bind_failed",
@@ -275,10 +275,10 @@ def test_the_time_is_over_before_a_member_was_not_started() -> None:
 def test_another_one_of_its_name_is_not_parked_for_its_gang() -> None:
     made = set_aside(here("m", "n"))
     again = applied(finished("x-0"), pod("x-0", gang="h", node="n"))
-    said = story(made.settle(again, BindFailed("p", "x-0")))
+    lines = story(made.settle(again, BindFailed("p", "x-0")))
     made.check()
 
-    assert said[-3:] == ["released p/x-0 n bind_failed", "assigned p/x-0 m", "bound p/x-0 m"]
+    assert lines[-3:] == ["released p/x-0 n bind_failed", "assigned p/x-0 m", "bound p/x-0 m"]
 
 
 # Removal

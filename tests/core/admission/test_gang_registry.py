@@ -45,14 +45,14 @@ class Registry:
         return messages
 
     def join(self, *names: str, **fields: object) -> list[object]:
-        says = said(**fields)
+        says = gang_fields(**fields)
         self.register.check_join(NAME, says, "annotations")
         members = tuple(member(name) for name in names)
         origin = Origin(next(self._seq))
         return self.came(self.register.join(NAME, members, AskPlace.PENDING, says, origin))
 
     def define(self, *, update: bool = False, **fields: object) -> list[object]:
-        says, seq = said(**fields), next(self._seq)
+        says, seq = gang_fields(**fields), next(self._seq)
         return self.came(self.register.define(NAME, says, seq, "gang", update=update))
 
     def remove(self) -> list[object]:
@@ -78,7 +78,7 @@ def member(name: str) -> MemberKey:
     return MemberKey(1, "app", name)
 
 
-def said(**fields: object) -> GangFields:
+def gang_fields(**fields: object) -> GangFields:
     return GangFields(**fields) if fields else NO_FIELDS  # type: ignore[arg-type]
 
 

@@ -309,10 +309,10 @@ def config_of(made: Tree, path: str) -> dict[str, object]:
 
 def test_a_queue_is_made_below_the_root_to_stay() -> None:
     made = here()
-    said = volcano_queue(
+    manifest = volcano_queue(
         "New", priority=3, reclaimable=False, max={"vcore": 5}, guaranteed={"vcore": 2}, weight=7
     )
-    submit(made, applied(said))
+    submit(made, applied(manifest))
     made.add_app("q", "root.new")
     submit(made, RemoveApp("q"))
 
@@ -383,18 +383,18 @@ def test_a_queue_that_cannot_have_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "field"),
+    ("manifest", "field"),
     [
         (volcano_queue("a", max={"vcore": 1}, guaranteed={"vcore": 2}), "spec.deserved"),
         (volcano_queue("x", "b", max={"vcore": 9}), "spec.capability"),
         (volcano_queue("root", max={"vcore": 9}), "metadata.name"),
     ],
 )
-def test_what_a_configuration_could_not_say_is_refused(said: AppliedObject, field: str) -> None:
+def test_what_a_configuration_could_not_say_is_refused(manifest: AppliedObject, field: str) -> None:
     made = here()
     submit(made, applied(volcano_queue("b", max={"vcore": 5})))
 
-    assert refused(made, applied(said)).startswith(f"manifest.{field}: ")
+    assert refused(made, applied(manifest)).startswith(f"manifest.{field}: ")
 
 
 def test_queues_below_inherit_what_they_do_not_say() -> None:

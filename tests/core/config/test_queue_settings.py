@@ -297,10 +297,10 @@ def test_an_object_that_says_nothing_changes_nothing() -> None:
 
 
 def test_everything_that_is_said_is_set_and_the_rest_stays() -> None:
-    said = volcano_queue(
+    manifest = volcano_queue(
         "a", priority=7, reclaimable=False, max={"vcore": 9}, guaranteed={"memory": 2}
     )
-    config = with_object(GIVEN, said, ROOT_SETTINGS)
+    config = with_object(GIVEN, manifest, ROOT_SETTINGS)
 
     assert (config.max, config.guaranteed) == (Limits.of({"vcore": 9}), Resources({"memory": 2}))
     assert config.settings == attrs.evolve(GIVEN.settings, queue_priority=7, reclaimable=False)

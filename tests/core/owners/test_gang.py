@@ -218,8 +218,8 @@ def test_who_waits_anew_is_last() -> None:
 def test_a_member_that_comes_bound_satisfies_its_gang_once() -> None:
     gang = machine(join(A), JoinGang((B,), BOUND, (3, 0, 1)), JoinGang((C,), BOUND, (4, 0, 1)))
 
-    said = (DecisionMade((3, 0, 1), Decision(Kind.GANG_SATISFIED, gang=NAME)),)
-    assert report(gang).said == said
+    decisions = (DecisionMade((3, 0, 1), Decision(Kind.GANG_SATISFIED, gang=NAME)),)
+    assert report(gang).said == decisions
     assert report(gang, epoch=2).said == ()
 
 
@@ -419,11 +419,11 @@ class Gangs(RuleBasedStateMachine):
         name = f"m{next(self.names)}"
         self.tell(JoinGang((member(name),), BOUND, (1, 0, 1)))
         self.plain.members[name] = BOUND
-        said = [] if self.plain.satisfied else [Kind.GANG_SATISFIED]
+        kinds = [] if self.plain.satisfied else [Kind.GANG_SATISFIED]
         self.plain.satisfied, self.plain.timed_out = True, False
         for other in self.plain.at(PARKED):
             self.move(other, PENDING)
-        self.end_batch(*said, moves=dict.fromkeys(self.plain.at(WAITING), BOUND))
+        self.end_batch(*kinds, moves=dict.fromkeys(self.plain.at(WAITING), BOUND))
 
     @precondition(lambda self: self.plain.members)
     @rule(data=st.data())
@@ -448,12 +448,12 @@ class Gangs(RuleBasedStateMachine):
     @precondition(lambda self: self.plain.members and not self.plain.satisfied)
     @rule()
     def the_time_is_over(self) -> None:
-        said = [] if self.plain.timed_out else [Kind.GANG_TIMED_OUT]
+        kinds = [] if self.plain.timed_out else [Kind.GANG_TIMED_OUT]
         self.tell(MarkGang((1, 1, 0)))
         self.plain.timed_out = True
         for name in (*self.plain.at(WAITING), *self.plain.at(PENDING)):
             self.move(name, PARKED)
-        self.end_batch(*said)
+        self.end_batch(*kinds)
 
     # GANG-59
     @precondition(lambda self: self.plain.timed_out)

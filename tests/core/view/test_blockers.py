@@ -11,7 +11,7 @@ from muster_core.reasons import Code, Explanation, Reserved
 from muster_core.resources import Resources
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, configuration, queue, wish
-from tests.core.tree import BLOCKING, Tree, codes, explain, facts, props, said, why
+from tests.core.tree import BLOCKING, Tree, codes, explain, facts, message_of, props, why
 from tests.core.view.eviction.contest import Contest, contest, share, share_of, urgent
 from tests.core.view.eviction.test_services import low, service, serving
 from tests.core.view.sites import S, Site, gang_of, job
@@ -45,8 +45,11 @@ def test_the_delay_of_one_that_may_reclaim() -> None:
     made.settle(wish("p"))
 
     assert codes(made) == [Code.NO_NODE_FITS, Code.PREEMPTION_DELAY]
-    assert said(made, Code.PREEMPTION_DELAY) == "in 10 s it may reclaim what root.a is guaranteed"
-    assert said(made, Code.PREEMPTION_DELAY, at_us=12_500_000).startswith("in 2.5 s it may")
+    assert (
+        message_of(made, Code.PREEMPTION_DELAY)
+        == "in 10 s it may reclaim what root.a is guaranteed"
+    )
+    assert message_of(made, Code.PREEMPTION_DELAY, at_us=12_500_000).startswith("in 2.5 s it may")
     assert facts(made, Code.PREEMPTION_DELAY) == {
         "claimant": "root.a",
         "preempts": False,
@@ -58,7 +61,9 @@ def test_the_delay_of_one_that_may_preempt() -> None:
     made = tree(share("a", preemption_delay="10s"))
     made.settle(urgent("p"), wish("p", "z", 10))
 
-    assert said(made, Code.PREEMPTION_DELAY) == "in 10 s it may preempt asks of lower priority"
+    assert (
+        message_of(made, Code.PREEMPTION_DELAY) == "in 10 s it may preempt asks of lower priority"
+    )
     assert Code.PREEMPTION_DELAY not in codes(made, "p/z")
 
 
@@ -68,7 +73,7 @@ def test_no_plan_once_the_delay_is_over() -> None:
     made.pass_time(10 * SECOND_US + 1)
 
     assert codes(made, "p/z") == [Code.NO_NODE_FITS, Code.RECLAIM_INSUFFICIENT]
-    assert said(made, Code.RECLAIM_INSUFFICIENT, "p/z") == (
+    assert message_of(made, Code.RECLAIM_INSUFFICIENT, "p/z") == (
         "it may reclaim what root.a is guaranteed and preempt asks of lower priority, "
         "but no victims that may be taken make room for it"
     )
@@ -174,7 +179,7 @@ def test_a_queue_that_drains() -> None:
     made.settle(Configure(configuration(share("b"))))
 
     assert codes(made, "r/x") == [Code.NO_NODE_FITS, Code.DRAINING]
-    assert said(made, Code.DRAINING, "r/x") == (
+    assert message_of(made, Code.DRAINING, "r/x") == (
         "root.c is draining: it takes no new application; what is there is served"
     )
     assert facts(made, Code.DRAINING, "r/x") == {"queue": "root.c"}
@@ -198,7 +203,7 @@ def test_who_keeps_the_node() -> None:
         "NodeKept: it would fit on n, which node service a/s keeps until it has room"
     )
     assert facts(made, Code.NODE_KEPT, "b/z") == {"node": "n", "keeper": "a/s"}
-    assert said(made, Code.NO_NODE_FITS, "b/z") == "of 1 node 1 is kept for a node service"
+    assert message_of(made, Code.NO_NODE_FITS, "b/z") == "of 1 node 1 is kept for a node service"
     assert facts(made, Code.NO_NODE_FITS, "b/z")["kept"] == 1
 
 
@@ -207,7 +212,7 @@ def test_a_kept_node_without_room_is_no_reason_of_its_own() -> None:
     made.tell(low("z", 2))
 
     assert Code.NODE_KEPT not in codes(made, "b/z")
-    assert said(made, Code.NO_NODE_FITS, "b/z") == "of 1 node 1 is kept for a node service"
+    assert message_of(made, Code.NO_NODE_FITS, "b/z") == "of 1 node 1 is kept for a node service"
 
 
 def test_what_is_free_on_a_kept_node_is_no_fragment() -> None:
@@ -221,10 +226,10 @@ def test_what_a_node_service_lacks() -> None:
     made = keeping()
 
     assert codes(made, "a/s")[:2] == [Code.NO_NODE_FITS, Code.RECLAIM_INSUFFICIENT]
-    assert said(made, Code.NO_NODE_FITS, "a/s") == (
+    assert message_of(made, Code.NO_NODE_FITS, "a/s") == (
         "of 1 node 1 has too little vcore; n is the closest and lacks 1m vcore"
     )
-    assert said(made, Code.RECLAIM_INSUFFICIENT, "a/s") == (
+    assert message_of(made, Code.RECLAIM_INSUFFICIENT, "a/s") == (
         "it may take room on n as a node service, but no victims that may be taken make room for it"
     )
 
@@ -233,7 +238,7 @@ def test_a_group_has_no_room_on_a_kept_node() -> None:
     made = keeping()
     made.tell(gang("g", 2), members("g", "m", 2, app="b", vcore=1))
 
-    assert said(made, Code.GANG_CYCLE_INVALID, "b/m-0").startswith(
+    assert message_of(made, Code.GANG_CYCLE_INVALID, "b/m-0").startswith(
         "the Strict group of gang default/g gave up: 2 members of 1m vcore are needed and "
         "nodes have room for 0"
     )
@@ -250,7 +255,7 @@ def test_one_that_may_reclaim_too() -> None:
     made.tell(low("x", 2, priority=9))
     made.tell(service(vcore=2))
 
-    assert said(made, Code.RECLAIM_INSUFFICIENT, "a/s") == (
+    assert message_of(made, Code.RECLAIM_INSUFFICIENT, "a/s") == (
         "it may reclaim what root.a is guaranteed and take room on n as a node service, but no "
         "victims that may be taken make room for it"
     )

@@ -37,13 +37,13 @@ def defined(number: int, need: int, *groups: str) -> AddGang:
 
 
 def tell(made: Tree, *events: Event) -> list[str]:
-    said = story(made.settle(*events))
+    lines = story(made.settle(*events))
     made.check()
-    return said
+    return lines
 
 
-def of(said: list[str], *kinds: str) -> list[str]:
-    return [line for line in said if line.split()[0] in kinds]
+def of(lines: list[str], *kinds: str) -> list[str]:
+    return [line for line in lines if line.split()[0] in kinds]
 
 
 def held(made: Tree) -> dict[str, int]:
@@ -61,11 +61,11 @@ def satisfied(made: Tree) -> list[str]:
 
 
 def test_the_older_gang_gets_what_the_younger_one_holds() -> None:
-    first, *said = tell(starved(2, 2))
+    first, *lines = tell(starved(2, 2))
 
     assert first.startswith("warning deadlock of gangs: default/g0 ")
     assert "default/g1" in first
-    assert said == [
+    assert lines == [
         "released g1/x-0 n1 deadlock",
         "assigned g0/x-1 n1",
         "gang_satisfied default/g0",
@@ -75,9 +75,9 @@ def test_the_older_gang_gets_what_the_younger_one_holds() -> None:
 
 
 def test_several_members_are_placed_at_once() -> None:
-    said = tell(starved(3, 2, 2))
+    lines = tell(starved(3, 2, 2))
 
-    assert said[1:] == [
+    assert lines[1:] == [
         "released g2/x-0 n2 deadlock",
         "released g1/x-0 n1 deadlock",
         "assigned g0/x-1 n1",
@@ -174,9 +174,9 @@ def test_a_group_that_lacks_something_is_not_helped(lack: Event) -> None:
 def test_one_deadlock_after_the_other_is_resolved_in_one_batch() -> None:
     made = starved(2, 2, 9, 9)
 
-    said = tell(made)
-    assert len(of(said, "warning")) == 2
-    assert of(said, "released") == ["released g3/x-0 n3 deadlock", "released g2/x-0 n2 deadlock"]
+    lines = tell(made)
+    assert len(of(lines, "warning")) == 2
+    assert of(lines, "released") == ["released g3/x-0 n3 deadlock", "released g2/x-0 n2 deadlock"]
     assert satisfied(made) == ["g0", "g1"]
 
 
@@ -190,25 +190,25 @@ def test_what_is_left_over_is_for_the_rounds() -> None:
 
 def test_the_helped_are_bound_before_any_other_ask() -> None:
     made = starved(2, 2)
-    said = tell(made, wish("g1", "plain", 99))
+    lines = tell(made, wish("g1", "plain", 99))
 
-    bound = of(said, "bound")
+    bound = of(lines, "bound")
     assert bound == ["bound g0/x-0 n0", "bound g0/x-1 n1"]
 
 
 def test_only_the_members_that_are_missing_are_placed() -> None:
     made = starved(2, 2, 2)
-    said = tell(made, members("g0", "more", app="g0", priority=-1))
+    lines = tell(made, members("g0", "more", app="g0", priority=-1))
 
-    assert of(said, "bound") == ["bound g0/x-0 n0", "bound g0/x-1 n2"]
+    assert of(lines, "bound") == ["bound g0/x-0 n0", "bound g0/x-1 n2"]
     assert held(made) == {"g0": 2, "g1": 1, "g2": 0}
 
 
 def test_a_bind_that_fails_sends_one_member_back_alone() -> None:
     made = starved(2, 2)
 
-    said = tell(made, FailBind("g0", "x-1"))
-    assert said[said.index("gang_satisfied default/g0") :] == [
+    lines = tell(made, FailBind("g0", "x-1"))
+    assert lines[lines.index("gang_satisfied default/g0") :] == [
         "gang_satisfied default/g0",
         "bound g0/x-0 n0",
         "released g0/x-1 n1 bind_failed",

@@ -9,7 +9,7 @@ from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from tests.core.admission.objects import LOOSE, gang, here, members
 from tests.core.building import configuration, queue, wish
-from tests.core.tree import BLOCKING, Tree, codes, explain, facts, said, tree, why
+from tests.core.tree import BLOCKING, Tree, codes, explain, facts, message_of, tree, why
 from tests.core.view.sites import AT_MOST_ONE, SAME, cluster, gang_within, racked
 
 S = 1_000_000
@@ -231,7 +231,7 @@ def test_a_member_over_the_max_of_its_queue_beside_others() -> None:
     made.settle(members("g", "z", app="q", priority=-1), members("g", "w", vcore=3))
 
     # Three of the four are needed, and these in their order.
-    assert said(made, Code.GANG_CYCLE_INVALID, "p/x") == (
+    assert message_of(made, Code.GANG_CYCLE_INVALID, "p/x") == (
         "the Strict group of gang default/g gave up: p/w (3m vcore) "
         "was over the max of root.a while 2 members held nodes"
     )
@@ -244,7 +244,7 @@ def test_a_member_behind_another_in_a_blocking_leaf() -> None:
     made.settle(wish("p", "wide", 5, vcore=3), gang("g", 2))
     made.settle(members("g", "x", app="q"), members("g", "x"))
 
-    assert said(made, Code.GANG_CYCLE_INVALID) == (
+    assert message_of(made, Code.GANG_CYCLE_INVALID) == (
         "the Strict group of gang default/g gave up: an ask before p/x in root.a was not placed"
     )
     assert codes(made, "q/x") == [Code.GANG_CYCLE_INVALID, Code.NOT_YOUR_TURN]
@@ -255,7 +255,7 @@ def test_a_group_of_several_gangs_that_does_not_fit() -> None:
     made.settle(gang("g", 1, "h"), gang("h", 2))
     made.settle(members("g", "x"), members("h", "y", 2))
 
-    assert said(made, Code.GANG_CYCLE_INVALID) == (
+    assert message_of(made, Code.GANG_CYCLE_INVALID) == (
         "the Strict group of gang default/g gave up: 3 members of 1m vcore are needed "
         "and nodes have room for 2"
     )
@@ -345,7 +345,7 @@ def test_the_domain_of_the_others_has_no_room() -> None:
     made = cluster(racked("a", 1, "x"), racked("b", 1, "y"))
     made.settle(gang_within(SAME, 1), members("g", "m", 2, vcore=1))
 
-    assert said(made, Code.TOPOLOGY, "p/m-1") == (
+    assert message_of(made, Code.TOPOLOGY, "p/m-1") == (
         "gang default/g has the topology same: rack, and its members are in rack x, where of 1 node "
         "1 has too little vcore; a is the closest and lacks 1m vcore"
     )
@@ -358,7 +358,7 @@ def test_what_domains_hold() -> None:
     made.settle(gang_within(AT_MOST_ONE, 1), members("g", "m", 1, vcore=1))
     made.settle(UpdateNode("b", schedulable=False), members("g", "n", 1, vcore=1))
 
-    assert said(made, Code.TOPOLOGY, "p/n-0") == (
+    assert message_of(made, Code.TOPOLOGY, "p/n-0") == (
         "gang default/g has the topology spread: rack, max: 1, and no rack takes one more: x holds "
         "1 member (as many as it may), y holds 0 members (of 1 node 1 is not schedulable)"
     )
@@ -369,14 +369,14 @@ def test_no_node_has_the_attribute() -> None:
     made = cluster(racked("a", 1))
     made.settle(gang_within(SAME, 1), members("g", "m", 1, vcore=1))
 
-    assert said(made, Code.TOPOLOGY, "p/m-0").endswith("and no node has the attribute rack")
+    assert message_of(made, Code.TOPOLOGY, "p/m-0").endswith("and no node has the attribute rack")
 
 
 def test_a_single_member_that_has_room_only_outside_of_domains() -> None:
     made = cluster(racked("a", 2), racked("b", 1, "x"))
     made.settle(gang_within(SAME, 1), members("g", "m", 1, vcore=2))
 
-    assert said(made, Code.TOPOLOGY, "p/m-0").endswith(
+    assert message_of(made, Code.TOPOLOGY, "p/m-0").endswith(
         "no rack has room for it: only nodes without the attribute have"
     )
 
@@ -385,7 +385,7 @@ def test_many_domains_are_not_all_named() -> None:
     made = cluster(*(racked(f"n{at:02}", 1, f"r{at:02}") for at in range(11)))
     made.settle(gang_within(SAME, 2), members("g", "m", 2, vcore=1))
 
-    assert said(made, Code.TOPOLOGY, "p/m-0").endswith("r06 for 1, r07 for 1, 3 more")
+    assert message_of(made, Code.TOPOLOGY, "p/m-0").endswith("r06 for 1, r07 for 1, 3 more")
 
 
 def test_without_room_on_any_node_the_topology_is_no_reason() -> None:
@@ -411,7 +411,7 @@ def test_a_strict_group_says_that_the_topology_was_it() -> None:
     made.settle(gang_within(SAME, 2, mode=GangMode.STRICT), members("g", "m", 2, vcore=1))
 
     assert codes(made, "p/m-0") == [Code.GANG_CYCLE_INVALID, Code.TOPOLOGY]
-    assert said(made, Code.GANG_CYCLE_INVALID, "p/m-0") == (
+    assert message_of(made, Code.GANG_CYCLE_INVALID, "p/m-0") == (
         "the Strict group of gang default/g gave up: no node that the topology "
         "same: rack lets it take had room for p/m-0 (1m vcore)"
     )

@@ -223,9 +223,9 @@ def test_a_gang_that_is_defined_anew_is_behind_the_others() -> None:
     assert story(made.settle()) == []
 
     more = AddNode("m", Resources({"vcore": 60}))
-    said = story(made.settle(RemoveGang(full("a")), gang("a", 2), more))
+    lines = story(made.settle(RemoveGang(full("a")), gang("a", 2), more))
     made.check()
-    satisfied = [line for line in said if line.startswith("gang_satisfied")]
+    satisfied = [line for line in lines if line.startswith("gang_satisfied")]
     assert satisfied == [f"gang_satisfied {full(name)}" for name in "gha"]
 
 

@@ -35,9 +35,9 @@ from tests.core.tree import BLOCKING, Tree, props, tree
 
 def tell(made: Tree, *events: Event | str) -> list[str]:
     """Let a batch pass; give what became of asks and gangs."""
-    said = story(made.settle(*events))
+    lines = story(made.settle(*events))
     made.check()
-    return said
+    return lines
 
 
 def shown(made: Tree, name: str = "g") -> GangSnapshot:
@@ -169,8 +169,8 @@ def test_a_surplus_member_holds_no_node_until_its_group_is_satisfied() -> None:
     tell(made, gang("g", 1, "h"), gang("h", 1), members("g", "x", 3))
     assert places(made) == {"x-0": "waiting", "x-1": "pending", "x-2": "pending"}
 
-    said = tell(made, members("h", "y"))
-    assert said[-4:] == ["assigned p/x-1 n", "bound p/x-1 n", "assigned p/x-2 n", "bound p/x-2 n"]
+    lines = tell(made, members("h", "y"))
+    assert lines[-4:] == ["assigned p/x-1 n", "bound p/x-1 n", "assigned p/x-2 n", "bound p/x-2 n"]
 
 
 def test_a_surplus_member_was_tried_in_the_round_that_satisfies_its_group() -> None:
@@ -178,13 +178,13 @@ def test_a_surplus_member_was_tried_in_the_round_that_satisfies_its_group() -> N
     made = here(vcore=3)
     tell(made, gang("g", 1, "h", mode=LOOSE), gang("h", 1, mode=LOOSE))
 
-    said = tell(
+    lines = tell(
         made,
         members("g", "x", 2, priority=9),
         members("h", "y", priority=5),
         wish("p", "plain", 1),
     )
-    assert [line for line in said if line.startswith("bound")] == [
+    assert [line for line in lines if line.startswith("bound")] == [
         "bound p/x-0 n",
         "bound p/y n",
         "bound p/plain n",
@@ -248,13 +248,13 @@ def test_what_was_tried_before_there_was_more_room_waits_for_the_next_round() ->
     made = here(vcore=2)
     tell(made, gang("g", 1, "h"), gang("h", 2), members("g", "x"))
 
-    said = tell(
+    lines = tell(
         made,
         wish("p", "first", 9, vcore=2),  # It does not fit beside x.
         members("h", "y", 2, priority=5),  # This gives x up.
         wish("p", "last", 1),  # This is tried after that, in the same round.
     )
-    assert said == ["released p/x n gang_rollback", "assigned p/last n", "bound p/last n"]
+    assert lines == ["released p/x n gang_rollback", "assigned p/last n", "bound p/last n"]
 
 
 def test_the_next_cycle_begins_with_the_next_batch() -> None:
@@ -262,8 +262,8 @@ def test_the_next_cycle_begins_with_the_next_batch() -> None:
     tell(made, gang("g", 3), members("g", "x", 3))
     assert not shown(made).cycle_valid
 
-    said = tell(made, AddNode("m", Resources({"vcore": 1})))
-    assert said[-4:] == [
+    lines = tell(made, AddNode("m", Resources({"vcore": 1})))
+    assert lines[-4:] == [
         "gang_satisfied default/g",
         "bound p/x-0 m",
         "bound p/x-1 n",
@@ -288,21 +288,21 @@ def test_activation_passes_by_what_keeps_applications_out() -> None:
     made.add_app("r", "root.a")
     tell(made, gang("g", 2))
 
-    said = tell(made, members("g", "x", app="p"), members("g", "y", app="r"))
-    assert said[-2:] == ["bound p/x n", "bound r/y n"]
+    lines = tell(made, members("g", "x", app="p"), members("g", "y", app="r"))
+    assert lines[-2:] == ["bound p/x n", "bound r/y n"]
 
 
 def test_activation_tries_members_alone_in_order_wherever_they_are() -> None:
     made = two_leaves(9)
     tell(made, gang("g", 3))
 
-    said = tell(
+    lines = tell(
         made,
         members("g", "x", 2, app="p"),
         wish("q", "between", 7),
         members("g", "y", app="q", priority=8),
     )
-    assert [line for line in said if line.startswith("assigned")] == [
+    assert [line for line in lines if line.startswith("assigned")] == [
         "assigned q/y n",
         "assigned p/x-0 n",
         "assigned p/x-1 n",
@@ -349,8 +349,8 @@ def test_members_compete_by_the_creation_of_their_gang() -> None:
     made = here(vcore=2)
     tell(made, gang("old", 1), wish("p", "plain", vcore=9))
 
-    said = tell(made, gang("new", 1), members("new", "x"), members("old", "y"))
-    assert said[0] == "assigned p/y n"
+    lines = tell(made, gang("new", 1), members("new", "x"), members("old", "y"))
+    assert lines[0] == "assigned p/y n"
 
 
 # Binds that fail
@@ -375,9 +375,9 @@ def test_a_bind_that_fails_sends_one_member_back_alone() -> None:
 def test_the_last_one_may_be_the_one_whose_bind_fails() -> None:
     made = here()
     tell(made, gang("g", 2))
-    said = tell(made, members("g", "x", 2), FailBind("p", "x-1", 2))
+    lines = tell(made, members("g", "x", 2), FailBind("p", "x-1", 2))
 
-    assert said[-6:] == [
+    assert lines[-6:] == [
         "bound p/x-0 n",
         "released p/x-1 n bind_failed",
         "assigned p/x-1 n",
@@ -390,9 +390,9 @@ def test_the_last_one_may_be_the_one_whose_bind_fails() -> None:
 def test_waiting_spends_no_failure() -> None:
     made = here(vcore=1)
     tell(made, gang("g", 2, mode=LOOSE))
-    said = tell(made, members("g", "x", 2), FailBind("p", "x-0"))
+    lines = tell(made, members("g", "x", 2), FailBind("p", "x-0"))
 
-    assert said == ["assigned p/x-0 n", "waiting p/x-0 n"]
+    assert lines == ["assigned p/x-0 n", "waiting p/x-0 n"]
     assert tell(made, AddNode("m", Resources({"vcore": 1})))[-4:] == [
         "released p/x-0 n bind_failed",
         "bound p/x-1 m",
@@ -445,15 +445,15 @@ def test_no_group_is_bound_in_part_whatever_lacks(mode: GangMode | None, vcore: 
 @contextmanager
 def asked(*, heeded: bool) -> Generator[list[tuple[tuple[str, ...], bool]]]:
     """Note of which groups it is asked whether they fit, and what is said; heed it or not."""
-    said: list[tuple[tuple[str, ...], bool]] = []
+    lines: list[tuple[tuple[str, ...], bool]] = []
 
     def find(state: ViewState, group: ViewGroup) -> bool:
         hopeless = is_sure_not_to_fit(state, group)
-        said.append((group.names, hopeless))
+        lines.append((group.names, hopeless))
         return hopeless and heeded
 
     with mock.patch("muster_core.view.permits.is_sure_not_to_fit", find):
-        yield said
+        yield lines
 
 
 def trees(most: dict[str, str], *nodes: Resources, blocking: bool = False) -> Tree:
@@ -529,8 +529,8 @@ def test_a_group_that_holds_nodes_is_tried_since_it_gives_them_up() -> None:
     made = trees({}, TWO)
     made.settle(gang("g", 1, "h"), members("g", "x"))
 
-    said = story(made.settle(gang("h", 9), members("h", "y", 9)))
-    assert said == ["released p/x n0 gang_rollback"]
+    lines = story(made.settle(gang("h", 9), members("h", "y", 9)))
+    assert lines == ["released p/x n0 gang_rollback"]
 
 
 def test_a_group_in_a_blocking_leaf_is_not_judged() -> None:
@@ -541,10 +541,10 @@ def test_a_group_in_a_blocking_leaf_is_not_judged() -> None:
 
 def test_a_loose_group_is_not_asked_of() -> None:
     made = trees({}, TWO)
-    with asked(heeded=True) as said:
+    with asked(heeded=True) as lines:
         made.settle(gang("g", 9, mode=LOOSE), members("g", "x", 9), members("g", "y", vcore=2))
 
-    assert said == []
+    assert lines == []
 
 
 @attrs.frozen
@@ -558,10 +558,10 @@ class Job:
     def run(self, *, heeded: bool) -> tuple[Tree, list[tuple[str, ...]]]:
         """Let all of it come in one batch; give the groups that were said not to fit."""
         made = trees(self.most, *self.nodes)
-        with asked(heeded=heeded) as said:
+        with asked(heeded=heeded) as lines:
             made.settle(*self.events)
         made.check()
-        return made, [names for names, hopeless in said if hopeless]
+        return made, [names for names, hopeless in lines if hopeless]
 
 
 SMALL = st.integers(0, 3)

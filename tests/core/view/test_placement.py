@@ -192,14 +192,14 @@ def rivals(**nodes: int) -> Contest:
 def changes_of(made: Contest, app: str = "b") -> dict[str, list[str]]:
     """Return the asks in the commit for an application, by what happened to them."""
     commit = made.commit_for(app) or CommitApp()
-    said = {
+    asks_by_kind = {
         "bound": [f"{one.ask.name} {one.node}" for one in commit.bound],
         "waiting": [f"{one.ask.name} {one.node}" for one in commit.waiting],
         "released": list(commit.released),
         "failed": list(commit.failed),
         "parked": list(commit.parked),
     }
-    return {kind: asks for kind, asks in said.items() if asks}
+    return {kind: asks for kind, asks in asks_by_kind.items() if asks}
 
 
 def gang_commit(made: Contest, name: str) -> CommitGang:

@@ -25,7 +25,7 @@ from muster_core.reasons import Code, Explanation
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from tests.core.building import configuration, queue, wish
-from tests.core.tree import BLOCKING, Tree, codes, explain, explained, facts, said, why
+from tests.core.tree import BLOCKING, Tree, codes, explain, explained, facts, message_of, why
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Scenario
@@ -179,7 +179,7 @@ def test_the_closest_node_lacks_the_least_of_what_is_asked_for() -> None:
     here.add_app("p")
     here.settle(wish("p", "y", 1, vcore=10, memory=10), wish("p", vcore=10, memory=8))
 
-    assert said(here, Code.NO_NODE_FITS).endswith(
+    assert message_of(here, Code.NO_NODE_FITS).endswith(
         "; even is the closest and lacks 2 memory and 4m vcore"
     )
 
@@ -273,7 +273,10 @@ def test_work_that_could_not_be_started() -> None:
     here.settle(wish("p", "z", 1), BindFailed("p", "x"))
 
     assert codes(here) == [Code.BIND_FAILED, Code.NO_NODE_FITS]
-    assert said(here, Code.BIND_FAILED) == "its last bind, on n, failed; it has held no node since"
+    assert (
+        message_of(here, Code.BIND_FAILED)
+        == "its last bind, on n, failed; it has held no node since"
+    )
 
 
 def test_why_work_could_not_be_started() -> None:
@@ -281,7 +284,7 @@ def test_why_work_could_not_be_started() -> None:
     here.settle(wish("p", "y"), wish("p"))
     here.settle(wish("p", "z", 1), BindFailed("p", "x", "no such program"))
 
-    assert said(here, Code.BIND_FAILED) == (
+    assert message_of(here, Code.BIND_FAILED) == (
         "its last bind, on n, failed: no such program; it has held no node since"
     )
     assert facts(here, Code.BIND_FAILED) == {"node": "n"}
@@ -295,7 +298,7 @@ def test_an_ask_that_backs_off() -> None:
     here.settle()
 
     assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
-    assert said(here, Code.BACKING_OFF) == (
+    assert message_of(here, Code.BACKING_OFF) == (
         "its last bind failed, so it is not tried before 10 s, 6.5 s from now"
     )
     # It is neither first, nor compared with the first one.
@@ -308,7 +311,7 @@ def test_an_ask_that_backs_off() -> None:
     left = facts(here, Code.BACKING_OFF)
     assert left == {"failures": 2, "until_us": 30_000_000, "left_us": 19_999_999}
     # Asked at an instant at which the timer has not gone off yet.
-    assert "0 s from now" in said(here, Code.BACKING_OFF, at_us=30_000_001)
+    assert "0 s from now" in message_of(here, Code.BACKING_OFF, at_us=30_000_001)
 
 
 def test_whose_turn_it_is_while_asks_back_off() -> None:
@@ -418,7 +421,7 @@ def test_the_one_that_may_start_has_no_reason_to_wait() -> None:
     here.settle(wish("q", vcore=11), wish("p", priority=1, vcore=11))
 
     assert Code.STATE_AWARE_TURN not in codes(here)
-    assert said(here, Code.STATE_AWARE_TURN, "q/x").endswith(
+    assert message_of(here, Code.STATE_AWARE_TURN, "q/x").endswith(
         "p, which is Accepted, is before q, which is Accepted"
     )
 

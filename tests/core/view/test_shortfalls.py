@@ -52,7 +52,7 @@ def made(*steps: What, config: Configuration | None = None) -> PlainScheduler:
     return scheduler
 
 
-def said(scheduler: PlainScheduler, ask: str = "x-0", app: str = "p") -> list[str]:
+def messages_of(scheduler: PlainScheduler, ask: str = "x-0", app: str = "p") -> list[str]:
     found = scheduler.explain_fully(app, ask)
     assert found is not None
     return [str(one) for one in found.shortfalls]
@@ -80,7 +80,7 @@ def test_a_gang_that_needs_more_than_the_max_of_its_queue() -> None:
     events = gang("g", 14), member("x", 14, gpu=8)
     here = in_queue(*events, resources={"max": {"gpu": 100}})
 
-    assert said(here) == ["The gang needs 112 gpu in all; its queue root.a may have 100."]
+    assert messages_of(here) == ["The gang needs 112 gpu in all; its queue root.a may have 100."]
     assert facts(here) == {"queue": "root.a", "needs": {"gpu": 112}, "has": {"gpu": 100}}
     assert has_started(in_queue(*events, resources={"max": {"gpu": 112}}))
 
@@ -91,7 +91,9 @@ def test_a_gang_that_needs_more_than_its_user_may_have() -> None:
     limits = [{"users": ["bob"], "maxresources": {"gpu": 40}}]
     here = in_queue(*events, app=AddApp("p", "root.a", user="bob"), limits=limits)
 
-    assert said(here) == ["The gang needs 48 gpu in all; the limit of user bob in root.a is 40."]
+    assert messages_of(here) == [
+        "The gang needs 48 gpu in all; the limit of user bob in root.a is 40."
+    ]
     assert facts(here) == {
         "queue": "root.a",
         "user": "bob",
@@ -109,7 +111,7 @@ def test_a_gang_that_needs_more_than_its_group_may_have() -> None:
     app = AddApp("p", "root.a", user="bob", groups=("vision",))
     here = in_queue(gang("g", 2), member("x", 2, gpu=8, vcore=500), app=app, limits=limits)
 
-    assert said(here) == [
+    assert messages_of(here) == [
         "The gang needs 16 gpu in all; the limit of group vision in root.a is none."
     ]
 
@@ -120,9 +122,11 @@ def test_an_ask_alone_that_needs_more_than_its_user_may_have() -> None:
     app = AddApp("p", "root.a", user="bob")
     here = in_queue(AddAsk("p", "x", Resources({"gpu": 5})), app=app, limits=limits)
 
-    assert said(here, "x") == ["The ask needs 5 gpu in all; the limit of user bob in root.a is 4."]
+    assert messages_of(here, "x") == [
+        "The ask needs 5 gpu in all; the limit of user bob in root.a is 4."
+    ]
     both = [AddAsk("p", name, Resources({"gpu": 3})) for name in ("x", "y")]
-    assert said(in_queue(*both, app=app, limits=limits), "y") == []
+    assert messages_of(in_queue(*both, app=app, limits=limits), "y") == []
 
 
 # REASON-7
@@ -130,11 +134,11 @@ def test_all_nodes_together_have_too_little() -> None:
     nodes = node("n", gpu=4), node("m", gpu=4)
     events = AddApp("p", "root.a"), gang("g", 3), member("x", 3, gpu=3)
 
-    assert said(made(*nodes, *events)) == [
+    assert messages_of(made(*nodes, *events)) == [
         "The gang needs 9 gpu in all; all nodes together have 8."
     ]
     closed = AddNode("o", Resources({"gpu": 4}), schedulable=False)
-    assert said(made(*nodes, closed, *events)) == [
+    assert messages_of(made(*nodes, closed, *events)) == [
         "The gang needs 9 gpu in all; all schedulable nodes together have 8."
     ]
 
@@ -146,16 +150,18 @@ def test_members_that_need_a_node_each() -> None:
     here = made(*nodes, *events, member("x", 5, gpu=5))
     lacks = "The gang needs room for 5 members; all nodes together have room for 4, even if they were empty."
 
-    assert said(here) == [lacks]
+    assert messages_of(here) == [lacks]
     assert facts(here) == {"members": 5, "room": 4}
-    assert said(made(*nodes, *events, member("x", 3, gpu=5), member("y", 2, gpu=6))) == [lacks]
+    assert messages_of(made(*nodes, *events, member("x", 3, gpu=5), member("y", 2, gpu=6))) == [
+        lacks
+    ]
     assert has_started(made(*nodes, *events, member("x", 4, gpu=5), member("y", 1, gpu=3)))
 
 
 # REASON-8
 def test_members_that_no_node_could_hold() -> None:
     events = node("n", gpu=4, vcore=1), node("m", vcore=4_000), AddApp("p", "root.a"), gang("g", 2)
-    assert said(made(*events, member("x", 2, gpu=1, vcore=1_000))) == [
+    assert messages_of(made(*events, member("x", 2, gpu=1, vcore=1_000))) == [
         "The gang needs room for 2 members; no node has room for one of them, even an empty node."
     ]
 
@@ -168,14 +174,14 @@ def test_what_members_hold_counts_though_their_node_has_become_smaller() -> None
     assert has_started(here)
 
     here = made(*steps, SETTLE, smaller)
-    assert said(here, "x-4") == ["The gang needs 5 gpu in all; all nodes together have 4."]
+    assert messages_of(here, "x-4") == ["The gang needs 5 gpu in all; all nodes together have 4."]
 
 
 # REASON-9
 def test_a_member_on_a_node_that_takes_no_more_needs_no_other() -> None:
     closed = UpdateNode("n", schedulable=False)
     steps = node("n", gpu=4), AddApp("p", "root.a"), gang("g", 5, mode=LOOSE), member("x", 5, gpu=1)
-    assert said(made(*steps, SETTLE, closed), "x-4") == [
+    assert messages_of(made(*steps, SETTLE, closed), "x-4") == [
         "The gang needs 1 gpu in all; all schedulable nodes together have none."
     ]
 

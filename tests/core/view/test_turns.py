@@ -11,7 +11,7 @@ from muster_core.reasons import Code, Level
 from muster_core.structures.steps import all_at_once
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, configuration, queue, wish
-from tests.core.tree import BLOCKING, Tree, codes, explain, facts, props, said
+from tests.core.tree import BLOCKING, Tree, codes, explain, facts, message_of, props
 
 UNSORTED = props(application_sort_priority="disabled")
 
@@ -75,7 +75,7 @@ def test_every_level_down_to_where_the_ways_part() -> None:
         ("pending", "0.25", "0.25", False),
         ("path", "root.q.low", "root.q.high", False),
     ]
-    assert said(made, Code.NOT_YOUR_TURN) == (
+    assert message_of(made, Code.NOT_YOUR_TURN) == (
         "r/x is tried before it: root.q.high in root.q, as its currentPriority 8 is higher than 3"
     )
     assert facts(made, Code.NOT_YOUR_TURN) == {
@@ -107,7 +107,10 @@ def test_queues_by_their_priorities(
     fill(made, "c")
     made.settle(wish("p"), wish("r"))
 
-    assert said(made, Code.NOT_YOUR_TURN) == f"r/x is tried before it: root.b in root, as {said_so}"
+    assert (
+        message_of(made, Code.NOT_YOUR_TURN)
+        == f"r/x is tried before it: root.b in root, as {said_so}"
+    )
 
 
 def test_queues_by_their_fair_shares() -> None:
@@ -117,7 +120,9 @@ def test_queues_by_their_fair_shares() -> None:
 
     (level,) = explain(made).levels
     assert [key for key in keys(level) if key[3]] == [("share", "0.334", "0.333", True)]
-    assert said(made, Code.NOT_YOUR_TURN).endswith("as its fair share 0.333 is less than 0.334")
+    assert message_of(made, Code.NOT_YOUR_TURN).endswith(
+        "as its fair share 0.333 is less than 0.334"
+    )
 
 
 def test_different_shares_are_written_differently() -> None:
@@ -134,10 +139,12 @@ def test_queues_by_what_is_pending_and_by_their_paths() -> None:
     fill(made, "d")
     made.settle(wish("p", vcore=2), wish("r", vcore=3), wish("s", vcore=3))
 
-    assert said(made, Code.NOT_YOUR_TURN) == (
+    assert message_of(made, Code.NOT_YOUR_TURN) == (
         "r/x is tried before it: root.b in root, as its pending share 0.3 is larger than 0.2"
     )
-    assert said(made, Code.NOT_YOUR_TURN, "s/x").endswith("as its path root.b comes before root.c")
+    assert message_of(made, Code.NOT_YOUR_TURN, "s/x").endswith(
+        "as its path root.b comes before root.c"
+    )
 
 
 def test_a_parent_that_does_not_sort_by_priority() -> None:
@@ -159,7 +166,7 @@ def test_applications_by_priority_and_creation() -> None:
     fill(made, "a")
     made.settle(wish("p"), wish("r", priority=1), wish("s", priority=1))
 
-    assert said(made, Code.NOT_YOUR_TURN) == (
+    assert message_of(made, Code.NOT_YOUR_TURN) == (
         "r/x is tried before it: r in root.a, as its priority 1 is higher than 0"
     )
     root, leaf = explain(made, "s/x").levels
@@ -174,11 +181,11 @@ def test_applications_by_their_usage() -> None:
     made.settle(wish("p", "y", vcore=6), wish("r", "y", vcore=4))
     made.settle(wish("p"), wish("r"))
 
-    assert said(made, Code.NOT_YOUR_TURN) == (
+    assert message_of(made, Code.NOT_YOUR_TURN) == (
         "r/x is tried before it: r in root.a, as its usage 0.4 is less than 0.6"
     )
     made.settle(wish("s"))
-    assert said(made, Code.NOT_YOUR_TURN, "r/x").endswith("as its usage 0 is less than 0.4")
+    assert message_of(made, Code.NOT_YOUR_TURN, "r/x").endswith("as its usage 0 is less than 0.4")
 
 
 def test_applications_of_a_leaf_that_does_not_sort_by_priority() -> None:
@@ -198,11 +205,13 @@ def test_asks_by_priority_submission_and_number() -> None:
     fill(made, "a")
     made.settle(wish("p", "y", 1, count=2), wish("p", "z", 1), wish("p"))
 
-    assert said(made, Code.NOT_YOUR_TURN) == (
+    assert message_of(made, Code.NOT_YOUR_TURN) == (
         "p/y-0 is tried before it: y-0 in p, as its priority 1 is higher than 0"
     )
-    assert said(made, Code.NOT_YOUR_TURN, "p/y-1").endswith("as its number 0 is before 1")
-    assert said(made, Code.NOT_YOUR_TURN, "p/z").endswith("as it was created first, 5 before 6")
+    assert message_of(made, Code.NOT_YOUR_TURN, "p/y-1").endswith("as its number 0 is before 1")
+    assert message_of(made, Code.NOT_YOUR_TURN, "p/z").endswith(
+        "as it was created first, 5 before 6"
+    )
     level = explain(made, "p/z").levels[-1]
     assert (level.at, level.own, level.other) == ("p", "z", "y-0")
     assert [key.name for key in level.keys] == [
@@ -220,7 +229,7 @@ def test_members_by_the_creation_of_their_gang() -> None:
     made.settle(members("g", "x"), wish("p", "y"), gang("g", 1))
 
     assert explain(made).first == "p/y"
-    assert said(made, Code.NOT_YOUR_TURN) == (
+    assert message_of(made, Code.NOT_YOUR_TURN) == (
         "p/y is tried before it: y in p, as it was created first, 6 before 7"
     )
 
@@ -267,7 +276,7 @@ def test_a_refused_member_blocks_nobody() -> None:
     made.settle(gang("g", 2), members("g", "m", priority=5), wish("p"))
 
     assert codes(made, "p/m") == [Code.GANG_TOO_FEW_MEMBERS, Code.BLOCKED, Code.NO_NODE_FITS]
-    assert said(made, Code.BLOCKED, "p/m").startswith(
+    assert message_of(made, Code.BLOCKED, "p/m").startswith(
         "root.a keeps strict order, and p/x is before it"
     )
     assert codes(made) == [Code.NO_NODE_FITS]

@@ -196,12 +196,12 @@ def test_a_job_of_several_asks_is_a_gang(
 
 def test_jobs_of_several_asks_can_be_split_or_skipped(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "id,submitted,took,cpus\na,0,60,20\nb,0,60,1\n")
-    given = options(tmp_path, PLAIN + "per_node: {vcore: 8}\n")
-    events, summary = imported("csv", path, *given, "--wide", "split")
+    mapping = options(tmp_path, PLAIN + "per_node: {vcore: 8}\n")
+    events, summary = imported("csv", path, *mapping, "--wide", "split")
 
     assert not of(events, "add_gang")
     assert summary["in_another_form"][0]["count"] == 1
-    events, summary = imported("csv", path, *given, "--wide", "skip")
+    events, summary = imported("csv", path, *mapping, "--wide", "skip")
     assert [app["app"] for app in of(events, "add_app")] == ["b"]
     assert summary["left_out"][0]["cause"] == "of several asks (see --wide)"
 
@@ -219,8 +219,8 @@ def test_rows_can_be_chosen(tmp_path: Path) -> None:
 
 def test_empty_cells_can_stand_for_something(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "id,submitted,took,cpus,team\na,0,1,1,\n")
-    given = options(tmp_path, PLAIN + "queue: root.{team}\nmissing: {team: unknown}\n")
-    events, _ = imported("csv", path, *given)
+    mapping = options(tmp_path, PLAIN + "queue: root.{team}\nmissing: {team: unknown}\n")
+    events, _ = imported("csv", path, *mapping)
 
     assert of(events, "add_app")[0]["queue"] == "root.unknown"
 
@@ -258,8 +258,8 @@ def test_a_table_may_be_compressed_quoted_and_parted_by_tabs(tmp_path: Path) -> 
 
 def test_rows_of_one_job_are_one_application_and_their_asks_have_names(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "id,submitted,took,cpus\na,0,60,1\na,5,60,9\nb,5,60,1\n")
-    given = options(tmp_path, PLAIN + "per_node: {vcore: 8}\n")
-    events, _ = imported("csv", path, *given)
+    mapping = options(tmp_path, PLAIN + "per_node: {vcore: 8}\n")
+    events, _ = imported("csv", path, *mapping)
 
     assert [app["app"] for app in of(events, "add_app")] == ["a", "b"]
     assert [(ask["app"], ask["ask"]) for ask in of(events, "add_ask")] == [
@@ -306,10 +306,10 @@ def test_a_row_that_is_too_short_is_counted(tmp_path: Path) -> None:
 )
 def test_a_mapping_file_that_is_wrong(tmp_path: Path, mapping: str, problem: str) -> None:
     path = written(tmp_path / "a.csv", TABLE)
-    said = refusal("csv", path, *options(tmp_path, mapping))
+    message = refusal("csv", path, *options(tmp_path, mapping))
 
-    assert f"{tmp_path / 'mapping.yaml'}" in said
-    assert problem in said
+    assert f"{tmp_path / 'mapping.yaml'}" in message
+    assert problem in message
 
 
 @pytest.mark.parametrize(
@@ -330,15 +330,15 @@ def test_a_configuration_of_ones_own(tmp_path: Path) -> None:
     config = "partitions: [{name: default, queues: [{name: root, queues: [{name: other}]}]}]\n"
     (tmp_path / "own").mkdir()
     own = written(tmp_path / "own" / "queues.yaml", config)
-    given = [str(option) for option in options(tmp_path)]
-    result = run("import", "csv", path, "-o", tmp_path / "f.jsonl", *given, "--config", own)
+    mapping = [str(option) for option in options(tmp_path)]
+    result = run("import", "csv", path, "-o", tmp_path / "f.jsonl", *mapping, "--config", own)
 
     assert result.exit_code == 0
     assert f"{own}: warning: has no queue root.default, to which jobs go" in result.stderr
     assert '"file": "own/queues.yaml"' in (tmp_path / "f.jsonl").read_text()
 
     made = tmp_path / "made.yaml"
-    result = run("import", "csv", path, "-o", tmp_path / "f.jsonl", *given, "--make-config", made)
+    result = run("import", "csv", path, "-o", tmp_path / "f.jsonl", *mapping, "--make-config", made)
     assert result.exit_code == 0
     assert run("validate", made).exit_code == 0
     assert run("replay", tmp_path / "f.jsonl", "--strict").exit_code == 0
@@ -387,7 +387,7 @@ def cell_options(folder: Path, nodes: str = "2x vcore=8") -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         (HEAD.replace(",", ";"), "a.csv:1: has no column 'id'"),
         (HEAD.replace(",", ";"), "write `delimiter: ';'` in "),
@@ -396,8 +396,8 @@ def cell_options(folder: Path, nodes: str = "2x vcore=8") -> tuple[object, ...]:
         (HEAD + 'a,0,60,1\n"b,0,60,1\nc,0,60,1\n', "a.csv:3: a cell begins with a quotation mark"),
     ],
 )
-def test_what_is_no_such_table_is_refused(tmp_path: Path, table: str, said: str) -> None:
-    assert said in refusal("csv", written(tmp_path / "a.csv", table), *cell_options(tmp_path))
+def test_what_is_no_such_table_is_refused(tmp_path: Path, table: str, message: str) -> None:
+    assert message in refusal("csv", written(tmp_path / "a.csv", table), *cell_options(tmp_path))
 
 
 def test_a_table_in_utf_16_is_refused(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_an_item_that_needs_a_parser_has_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("apiVersion: v1\nitems:\n- kind: Pod\n  a: [\nkind: List\n", "feed:5: not YAML"),
         ("apiVersion: v1\nitems:\n- kind: Pod\nso: on\n", "feed:4: not YAML: neither an item"),
@@ -107,10 +107,10 @@ def test_an_item_that_needs_a_parser_has_its_line() -> None:
         ("[3]", "feed:1: is no Kubernetes object"),
     ],
 )
-def test_what_is_no_dump_is_refused(text: str, said: str) -> None:
+def test_what_is_no_dump_is_refused(text: str, message: str) -> None:
     with pytest.raises(FeedError) as caught:
         found(text)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_what_is_no_map_among_objects_is_a_problem() -> None:
@@ -277,7 +277,7 @@ def test_single_objects_lines_of_objects_and_lists_of_objects_are_read() -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"items": [{"a": 1}', "x:1: not JSON: the end instead of ',' or ']'"),
         ('{"items":\n[{"a": 1} {', "x:2: not JSON: '{' instead of ',' or ']'"),
@@ -288,10 +288,10 @@ def test_single_objects_lines_of_objects_and_lists_of_objects_are_read() -> None
         ("{1: 2}", "x:1: not JSON: a key of a map has to be a text"),
     ],
 )
-def test_what_is_no_json_is_refused_with_its_line(text: str, said: str) -> None:
+def test_what_is_no_json_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(FeedError) as caught:
         objects(text, 1 << 20)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_value_that_never_ends_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

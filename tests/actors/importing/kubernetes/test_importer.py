@@ -175,7 +175,7 @@ def test_a_taint_of_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is empty: it has no Kubernetes object"),
         (as_json(pod()), "has no nodes: say with --nodes which nodes there are"),
@@ -183,11 +183,11 @@ def test_a_taint_of_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
         ("{", "dump.json:1: not JSON: Expecting value"),
     ],
 )
-def test_a_dump_that_makes_no_feed_is_refused(text: str, said: str, tmp_path: Path) -> None:
+def test_a_dump_that_makes_no_feed_is_refused(text: str, message: str, tmp_path: Path) -> None:
     dump = tmp_path / "dump.json"
     dump.write_text(text)
 
-    assert said in refusal("kubernetes", dump)
+    assert message in refusal("kubernetes", dump)
 
 
 # KUBERNETES-14: Nodes

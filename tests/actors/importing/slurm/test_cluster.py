@@ -55,7 +55,7 @@ def test_files_that_are_included(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("ClusterName=c\n", "has no line with NodeName"),
         ("NodeName=n1 CPUs=many\n", "slurm.conf:1: cpus: 'many' is not a whole number"),
@@ -69,10 +69,10 @@ def test_files_that_are_included(tmp_path: Path) -> None:
         ("Include slurm.conf\n", "too deep"),
     ],
 )
-def test_errors_in_slurm_conf_have_their_line(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_in_slurm_conf_have_their_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FeedError) as caught:
         _nodes(tmp_path, text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_accounts_without_jobs_are_not_in_the_way_of_a_mapping_file(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("Name|Parent\n", "has no column 'account'"),
         ("", "has no column 'account'"),
@@ -224,10 +224,10 @@ def test_accounts_without_jobs_are_not_in_the_way_of_a_mapping_file(tmp_path: Pa
         ("Account|ParentName\na\n", "tree.txt:2: has 1 columns where 2 are named"),
     ],
 )
-def test_a_file_that_is_no_tree_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_no_tree_is_refused(tmp_path: Path, text: str, message: str) -> None:
     tree = written(tmp_path / "tree.txt", text)
     source = written(tmp_path / "sacct.txt", dump_of(row(1)))
-    assert said in refusal("slurm", source, "--nodes", FEED_NODES, "--accounts", tree)
+    assert message in refusal("slurm", source, "--nodes", FEED_NODES, "--accounts", tree)
 
 
 # As scontrol of Slurm 22.05 prints it.
@@ -290,7 +290,7 @@ def test_forms_of_time_limits(tmp_path: Path, written_as: str, seconds: int | No
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("PartitionName=p\nPartitionName=q MaxTime=1h\n", "conf.txt:2: MaxTime: '1h' is no time"),
         ("PartitionName=p AllowGroups=ALL\n   DefaultTime=x\n", "DefaultTime: 'x' is no time"),
@@ -298,10 +298,10 @@ def test_forms_of_time_limits(tmp_path: Path, written_as: str, seconds: int | No
         ("", "says neither SchedulerType nor partitions"),
     ],
 )
-def test_errors_in_the_setup_have_their_line(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_in_the_setup_have_their_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FeedError) as caught:
         _read(tmp_path, text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 _NO_ORDER = "no order of a queue is like it: the queues are greedy"
@@ -609,9 +609,11 @@ def test_weights_of_nodes_are_counted(tmp_path: Path) -> None:
 def test_the_summary_says_what_is_in_the_feed_in_another_form(tmp_path: Path) -> None:
     jobs = dump_of(row(7, Reservation="class", Suspended="00:00:10"))
     dump = written(tmp_path / "jobs.txt", jobs)
-    said = run("import", "slurm", dump, "--nodes", FEED_NODES, "-o", tmp_path / "feed.jsonl").stdout
+    output = run(
+        "import", "slurm", dump, "--nodes", FEED_NODES, "-o", tmp_path / "feed.jsonl"
+    ).stdout
 
-    assert "\nconfiguration:\n  nodes: the most used node first" in said
-    assert "\n  the queues are greedy, as no file says" in said
-    _, _, forms = said.partition("\nnot in the feed:\n  1 job: ran in a reservation")
+    assert "\nconfiguration:\n  nodes: the most used node first" in output
+    assert "\n  the queues are greedy, as no file says" in output
+    _, _, forms = output.partition("\nnot in the feed:\n  1 job: ran in a reservation")
     assert "\nin the feed in another form:\n  1 job: was suspended" in forms

@@ -171,7 +171,7 @@ def test_several_dumps_may_stand_in_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("7|2026-01-31T10:00:00|COMPLETED\n", "leave out --noheader"),
         ("JobID|State\n", "no column Submit or Eligible"),
@@ -182,10 +182,10 @@ def test_several_dumps_may_stand_in_one_file(tmp_path: Path) -> None:
         ("", "is empty"),
     ],
 )
-def test_what_is_no_such_dump_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    message = refusal("slurm", written(tmp_path / "sacct.txt", text), "--nodes", FEED_NODES)
-    assert said in message
-    assert "sacct --parsable2 --duplicates" in message
+def test_what_is_no_such_dump_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    refused = refusal("slurm", written(tmp_path / "sacct.txt", text), "--nodes", FEED_NODES)
+    assert message in refused
+    assert "sacct --parsable2 --duplicates" in refused
 
 
 _CLUSTER = Path(__file__).parents[4] / "examples" / "slurm" / "cluster"
@@ -518,13 +518,15 @@ def test_text_has_tables_and_ends_with_the_verdict(tmp_path: Path) -> None:
     feed = tmp_path / "feed.jsonl"
     result = run("import", "slurm", dump, "--nodes", _NODE, "-o", feed, "--calibrate")
     assert result.exit_code == 0, result.output
-    said = result.stdout
-    assert "Calibration: the real starts of 3 jobs against a replay" in said
-    assert "1 job: no real start is known; not compared" in said
-    assert "130 s later" in said
-    assert "3/task: NoNodeFits: " in said
-    assert "\nThe replay is near to what Slurm did: jobs wait 83.3 s on average instead of " in said
-    assert said.endswith(f"next: muster replay {feed} --report report.html\n")
+    output = result.stdout
+    assert "Calibration: the real starts of 3 jobs against a replay" in output
+    assert "1 job: no real start is known; not compared" in output
+    assert "130 s later" in output
+    assert "3/task: NoNodeFits: " in output
+    assert (
+        "\nThe replay is near to what Slurm did: jobs wait 83.3 s on average instead of " in output
+    )
+    assert output.endswith(f"next: muster replay {feed} --report report.html\n")
 
 
 def test_a_feed_on_standard_output_cannot_be_replayed(tmp_path: Path) -> None:

@@ -83,9 +83,9 @@ class Contest(Tree):
 
     def tell(self, *events: Event) -> list[str]:
         """End the batch after these events; give what became of asks and gangs."""
-        said = story(self.settle(*events))
+        lines = story(self.settle(*events))
         self.check()
-        return said
+        return lines
 
     def wait(self, seconds: float) -> list[str]:
         """Let time pass up to and including an instant; give what became of asks and gangs."""
@@ -191,7 +191,9 @@ def contest_with(
     return made
 
 
-def tree_of(said: Mapping[str, Mapping[str, str]] | None = None, **guaranteed: Amounts) -> Contest:
+def tree_of(
+    properties: Mapping[str, Mapping[str, str]] | None = None, **guaranteed: Amounts
+) -> Contest:
     """Give a tree with ``a`` and ``b`` below ``p``, and ``p`` and ``d`` below ``q``, beside ``c``.
 
     The ask ``a/x`` is pending there.
@@ -203,7 +205,9 @@ def tree_of(said: Mapping[str, Mapping[str, str]] | None = None, **guaranteed: A
     quotas: Mapping[str, Amounts] = guaranteed or {"a": SIX}
 
     def make(name: str, *children: Queue) -> Queue:
-        return share_of(name, (said or {}).get(name, {}), *children, guaranteed=quotas.get(name))
+        return share_of(
+            name, (properties or {}).get(name, {}), *children, guaranteed=quotas.get(name)
+        )
 
     made = contest(make("q", make("p", make("a"), make("b")), make("d")), make("c"))
     made.tell(urgent("a", "x"))

@@ -43,8 +43,8 @@ def preempting(made: Contest, now_us: int = HOUR_US) -> list[str]:
 
 def rich(name: str, delay: str = "1h", *, blocking: bool = False, **properties: str) -> Queue:
     """Give a leaf that is guaranteed much."""
-    said = {"preemption_delay": delay, **properties}
-    return share_of(name, said | (STRICT_ORDER if blocking else {}), guaranteed=MUCH)
+    settings = {"preemption_delay": delay, **properties}
+    return share_of(name, settings | (STRICT_ORDER if blocking else {}), guaranteed=MUCH)
 
 
 # Who

@@ -90,9 +90,9 @@ def test_what_was_taken_is_for_the_one_for_whom_it_was() -> None:
 def test_each_has_its_step_while_there_is_anything_to_take() -> None:
     made = at_once(rich(), share("b"), n=3)
     made.tell(wish("b", count=3))
-    said = made.tell(wish("a", count=4))
+    lines = made.tell(wish("a", count=4))
 
-    assert [line for line in said if line.startswith("released")] == [
+    assert [line for line in lines if line.startswith("released")] == [
         *(f"released b/x-{number} n reclaimed" for number in (2, 1, 0))
     ]
     assert len(made.app("a").bound) == 3
@@ -101,17 +101,17 @@ def test_each_has_its_step_while_there_is_anything_to_take() -> None:
 def test_reclaim_for_all_comes_before_preemption() -> None:
     made = at_once(share("a", queue_priority="9"), rich("c"), share("b"), n=1)
     made.tell(wish("b"))
-    said = made.tell(urgent("a"), wish("c"))
+    lines = made.tell(urgent("a"), wish("c"))
 
-    assert said == ["released b/x n reclaimed", "assigned c/x n", "bound c/x n"]
+    assert lines == ["released b/x n reclaimed", "assigned c/x n", "bound c/x n"]
 
 
 def test_reclaim_is_tried_again_after_each_preemption() -> None:
     made = at_once(share("a"), rich("c"), share("b"), n=2)
     made.tell(wish("b", vcore=2))
-    said = made.tell(urgent("a"), wish("c", vcore=2))
+    lines = made.tell(urgent("a"), wish("c", vcore=2))
 
-    assert [line for line in said if "released" in line] == ["released b/x n reclaimed"]
+    assert [line for line in lines if "released" in line] == ["released b/x n reclaimed"]
     assert set(made.app("c").bound) == {"x"}
 
 
@@ -211,9 +211,9 @@ def test_a_group_takes_for_all_that_it_lacks() -> None:
 def test_a_member_that_fits_takes_nothing() -> None:
     made = at_once(share("a"), share("b"), m=1, n=1)
     made.tell(wish("b"))
-    said = made.tell(gang("g", 2), urgent_members("m", 2))
+    lines = made.tell(gang("g", 2), urgent_members("m", 2))
 
-    assert said[:4] == [
+    assert lines[:4] == [
         "assigned a/m-0 n",
         "waiting a/m-0 n",
         "released b/x m preempted",
@@ -226,10 +226,10 @@ def test_members_that_wait_are_not_placed_again() -> None:
     made.tell(wish("b"))
     made.tell(gang("g", 2, mode=LOOSE), members("g", "low", 2, app="a"))
     assert len(made.app("a").waiting) == 1
-    said = made.tell(urgent_members("m"))
+    lines = made.tell(urgent_members("m"))
 
-    assert said[0] == "released b/x m preempted"
-    assert "bound a/m m" in said
+    assert lines[0] == "released b/x m preempted"
+    assert "bound a/m m" in lines
 
 
 @pytest.mark.parametrize("need", [2, 3])
@@ -237,9 +237,9 @@ def test_if_one_member_cannot_be_placed_nobody_goes(need: int) -> None:
     made = at_once(share("a"), share("b"), m=1, n=2)
     made.tell(wish("b", count=2, node="n"), wish("b", "high", 10, node="m"))
     before = made.snapshot()
-    said = made.tell(gang("g", need), urgent_members("m", need))
+    lines = made.tell(gang("g", need), urgent_members("m", need))
 
-    assert (said == []) is (need == 3)
+    assert (lines == []) is (need == 3)
     after = made.snapshot()
     if need == 3:
         assert after.nodes == before.nodes
@@ -280,9 +280,9 @@ def test_no_member_of_the_group_is_a_victim(together: bool) -> None:
     groups = ("h",) if together else ()
     made.tell(gang("g", 2, *groups, mode=LOOSE), members("g", "low", 2, app="a"))
     high = attrs.evolve(members("h", "high", app="a"), priority_class="high")
-    said = made.tell(gang("h", 1, mode=LOOSE), high)
+    lines = made.tell(gang("h", 1, mode=LOOSE), high)
 
-    assert ("released a/low-0 n preempted" in said) is not together
+    assert ("released a/low-0 n preempted" in lines) is not together
 
 
 def test_a_group_that_needs_no_victims_is_left_to_the_rounds() -> None:
@@ -367,9 +367,9 @@ def test_three_that_take_from_one_another_in_a_circle_come_to_rest(in_gang: bool
     mild = attrs.evolve(wish("b", "mild", memory=1), priority_class="mild")
     assert "bound b/mild n" in made.tell(mild)
     high = attrs.evolve(urgent("a", memory=1), gang="default/g" if in_gang else None)
-    said = made.tell(gang("g", 1), high)
+    lines = made.tell(gang("g", 1), high)
 
-    released = [line for line in said if line.startswith("released")]
+    released = [line for line in lines if line.startswith("released")]
     assert [line.split()[1] for line in released] == ["b/mild", "a/x", "b/low"]
     assert list(made.app("b").bound) == ["mild"]
 

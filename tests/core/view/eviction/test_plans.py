@@ -340,8 +340,8 @@ class Plain:
             if units:
                 victims = [victim for unit in self.spared(node, units) for victim in unit]
                 rank = max(self.rank(victim) for victim in victims)
-                said = f"{node.name}: {names(tuple(victims))}"
-                plans.append(((rank, len(victims), place), said))
+                line = f"{node.name}: {names(tuple(victims))}"
+                plans.append(((rank, len(victims), place), line))
         return min(plans)[1] if plans else None
 
     def matches(self, node: Node) -> bool:

@@ -185,8 +185,8 @@ def test_a_leaf_may_serve_from_now_on() -> None:
     made.tell(low("x"))
     assert made.tell(service()) == []
 
-    said = made.tell(Configure(configuration(serving(), share("b"))))
-    assert said == ["released b/x n preempted", "assigned a/s n", "bound a/s n"]
+    lines = made.tell(Configure(configuration(serving(), share("b"))))
+    assert lines == ["released b/x n preempted", "assigned a/s n", "bound a/s n"]
 
 
 NODES = {"m": 4, "n": 6}
