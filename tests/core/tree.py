@@ -351,10 +351,10 @@ class Tree:
 
 def settled_tree(*nodes: str, vcore: int = 10) -> Tree:
     """Give a tree with two queues, ``root.a`` and ``root.b``, that has decided on its nodes."""
-    made = Tree(building.configuration(building.queue("a"), building.queue("b")))
-    made.add_nodes(*nodes, vcore=vcore)
-    made.settle()
-    return made
+    tree = Tree(building.configuration(building.queue("a"), building.queue("b")))
+    tree.add_nodes(*nodes, vcore=vcore)
+    tree.settle()
+    return tree
 
 
 def props(**properties: str) -> dict[str, str]:
@@ -364,10 +364,10 @@ def props(**properties: str) -> dict[str, str]:
 BLOCKING = props(application_sort_blocking="enabled")
 
 
-def tree(*nodes: str, config: Configuration | None = None, **capacity: int) -> Tree:
-    made = Tree(config or configuration(made_queue("a"), made_queue("b")))
-    made.add_nodes(*nodes, **(capacity or {"vcore": 10}))
-    return made
+def make_tree(*nodes: str, config: Configuration | None = None, **capacity: int) -> Tree:
+    tree = Tree(config or configuration(made_queue("a"), made_queue("b")))
+    tree.add_nodes(*nodes, **(capacity or {"vcore": 10}))
+    return tree
 
 
 def lines_of(decisions: list[Decision]) -> list[str]:
@@ -383,37 +383,37 @@ def lines_of(decisions: list[Decision]) -> list[str]:
     return lines
 
 
-def explain(here: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation:
+def explain(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation:
     """Explain an ask that is not bound; the scheduler is as it was afterwards."""
-    here.check()
-    found = explained(here, ask, at_us)
-    here.check()
+    tree.check()
+    found = explained(tree, ask, at_us)
+    tree.check()
     assert found is not None, f"{ask} is bound or unknown"
     return found
 
 
-def explained(here: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation | None:
+def explained(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation | None:
     app, _, name = ask.partition("/")
-    return here.machine.explain(app, name, at_us)
+    return tree.machine.explain(app, name, at_us)
 
 
-def why(here: Tree, ask: str = "p/x", at_us: int | None = None) -> str:
+def why(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> str:
     """Give the dominant reason of an ask."""
-    return str(explain(here, ask, at_us))
+    return str(explain(tree, ask, at_us))
 
 
-def codes(here: Tree, ask: str = "p/x", at_us: int | None = None) -> list[Code]:
+def codes(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> list[Code]:
     """Give the codes that hold of an ask, the dominant one first."""
-    return [reason.code for reason in explain(here, ask, at_us).reasons]
+    return [reason.code for reason in explain(tree, ask, at_us).reasons]
 
 
-def message_of(here: Tree, code: Code, ask: str = "p/x", at_us: int | None = None) -> str:
+def message_of(tree: Tree, code: Code, ask: str = "p/x", at_us: int | None = None) -> str:
     """Give what is said with a code, of which there is one."""
-    (message,) = (one.message for one in explain(here, ask, at_us).reasons if one.code is code)
+    (message,) = (one.message for one in explain(tree, ask, at_us).reasons if one.code is code)
     return message
 
 
-def facts(here: Tree, code: Code, ask: str = "p/x") -> Mapping[str, Fact]:
+def facts(tree: Tree, code: Code, ask: str = "p/x") -> Mapping[str, Fact]:
     """Give the facts that come with a code, of which there is one."""
-    (found,) = (one.facts for one in explain(here, ask).reasons if one.code is code)
+    (found,) = (one.facts for one in explain(tree, ask).reasons if one.code is code)
     return found

@@ -88,8 +88,8 @@ def difference(old: bytes, new: bytes) -> str:
         column = next((at for at, (one, two) in letters if one != two), shorter)
     left = max(0, column - WIDTH // 2)
     one, two = (
-        [line[left : left + WIDTH] for line in diff[begin : first + 2 * AROUND]]
-        for diff in (was, is_)
+        [line[left : left + WIDTH] for line in lines[begin : first + 2 * AROUND]]
+        for lines in (was, is_)
     )
     _, _, _, *diff = unified_diff(one, two, n=AROUND, lineterm="")
     where = f"line {first + 1:,}" + (f", from character {left + 1:,} on" if left else "")

@@ -37,7 +37,7 @@ SAID: list[dict[str, Any]] = [
 
 
 def test_every_message_is_among_the_examples() -> None:
-    assert {message["say"] for message in SAID} == {
+    assert {one["say"] for one in SAID} == {
         get_args(get_type_hints(message)["say"])[0] for message in get_args(FromAgent)
     }
 

@@ -22,7 +22,7 @@ from muster_core.events import (
 )
 from muster_core.gangs import NO_FIELDS, GangFields, GangMode
 from muster_core.resources import Resources
-from tests.core.tree import Tree, tree
+from tests.core.tree import Tree, make_tree
 
 LOOSE = GangMode.NON_STRICT
 
@@ -169,30 +169,30 @@ def story(decisions: list[Decision]) -> list[str]:
     return lines
 
 
-def here(*nodes: str, vcore: int = 10) -> Tree:
+def tree_with_app(*nodes: str, vcore: int = 10) -> Tree:
     """Give a tree with an application ``p`` in ``root.a``."""
-    made = tree(*(nodes or ("n",)), vcore=vcore)
-    made.add_app("p", "root.a")
-    made.settle()
-    return made
+    tree = make_tree(*(nodes or ("n",)), vcore=vcore)
+    tree.add_app("p", "root.a")
+    tree.settle()
+    return tree
 
 
-def places(made: Tree, app: str = "p") -> dict[str, str]:
-    return {ask.name: ask.place.value for ask in made.snapshot().apps[app].asks}
+def places(tree: Tree, app: str = "p") -> dict[str, str]:
+    return {ask.name: ask.place.value for ask in tree.snapshot().apps[app].asks}
 
 
-def refused(made: Tree, event: Event) -> str:
+def refused(tree: Tree, event: Event) -> str:
     """Enter an event that is to be refused, and to change nothing; give the message."""
-    before = made.snapshot()
-    message = made.refused(event)
-    made.check()
-    assert made.snapshot() == before
+    before = tree.snapshot()
+    message = tree.refused(event)
+    tree.check()
+    assert tree.snapshot() == before
     return message
 
 
-def submit(made: Tree, event: Event) -> list[str]:
+def submit(tree: Tree, event: Event) -> list[str]:
     """Give what an event that is in order leads to."""
-    decisions = made.settle(event)
-    made.check()
+    decisions = tree.settle(event)
+    tree.check()
     assert Kind.REJECTED not in [one.kind for one in decisions], decisions
     return story(decisions)

@@ -47,8 +47,8 @@ class Site:
     ) -> None:
         own = backfill() if properties is None else properties
         limits = {} if most is None else {"resources": {"max": {"vcore": most}}}
-        made = configuration(queue("q", **limits), queue("r"), props=own)
-        self.scheduler = PlainScheduler(made)
+        config = configuration(queue("q", **limits), queue("r"), props=own)
+        self.scheduler = PlainScheduler(config)
         self.tell(*(AddNode(f"n{number}", vcores(have)) for number, have in enumerate(cores, 1)))
         self.tell(AddApp("a", "root.q"), AddApp("b", "root.r"))
 
@@ -124,8 +124,8 @@ def job(
     priority: int = 0,
 ) -> AddAsk:
     """Give an ask for some cores, which is expected to take so long."""
-    made = AddAsk(app, name, vcores(cores), priority=priority, gang=gang, count=count, node=node)
-    return attrs.evolve(made, estimate_us=None if takes_s is None else takes_s * S)
+    ask = AddAsk(app, name, vcores(cores), priority=priority, gang=gang, count=count, node=node)
+    return attrs.evolve(ask, estimate_us=None if takes_s is None else takes_s * S)
 
 
 def gang_of(members: int, *, name: str = "default/g", loose: bool = False) -> AddGang:
@@ -153,15 +153,15 @@ def gang_within(
 
 def cluster(*nodes: AddNode, config: Configuration | None = None) -> Tree:
     """Give a tree with the application ``p`` in ``root.a`` and ``q`` in ``root.b``."""
-    made = Tree(config or configuration(queue("a"), queue("b")))
-    made.enter(*nodes)
-    made.add_app("p", "root.a")
-    made.add_app("q", "root.b")
-    return made
+    tree = Tree(config or configuration(queue("a"), queue("b")))
+    tree.enter(*nodes)
+    tree.add_app("p", "root.a")
+    tree.add_app("q", "root.b")
+    return tree
 
 
-def where(made: Tree) -> dict[str, str]:
+def where(tree: Tree) -> dict[str, str]:
     """Give the node of each ask that holds one."""
-    made.check()
-    apps = made.snapshot().apps.values()
+    tree.check()
+    apps = tree.snapshot().apps.values()
     return {f"{app.name}/{ask.name}": ask.node for app in apps for ask in app.asks if ask.node}

@@ -30,7 +30,7 @@ from muster_core.view.gangs import (
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import Offer, Slot
-from tests.core.admission.objects import full, gang, here, members, story
+from tests.core.admission.objects import full, gang, members, story, tree_with_app
 from tests.core.building import ask, identity, shape
 from tests.core.view.sites import (
     AT_MOST_ONE,
@@ -214,17 +214,17 @@ def test_who_would_be_refused_is_not_offered() -> None:
 
 
 def test_a_gang_that_is_defined_anew_is_behind_the_others() -> None:
-    made = here("n", vcore=4)
+    tree = tree_with_app("n", vcore=4)
     for name in "gah":
-        made.enter(gang(name, 2))
+        tree.enter(gang(name, 2))
     for name in "gah":
         # Both of a gang do not fit on one node, though each of them would.
-        made.enter(members(name, f"{name}x", vcore=2), members(name, f"{name}y", vcore=3))
-    assert story(made.settle()) == []
+        tree.enter(members(name, f"{name}x", vcore=2), members(name, f"{name}y", vcore=3))
+    assert story(tree.settle()) == []
 
     more = AddNode("m", Resources({"vcore": 60}))
-    lines = story(made.settle(RemoveGang(full("a")), gang("a", 2), more))
-    made.check()
+    lines = story(tree.settle(RemoveGang(full("a")), gang("a", 2), more))
+    tree.check()
     satisfied = [line for line in lines if line.startswith("gang_satisfied")]
     assert satisfied == [f"gang_satisfied {full(name)}" for name in "gha"]
 
@@ -582,22 +582,22 @@ def test_how_early_a_node_is_taken(
 
 
 def test_waiting_and_bound_members_count_where_they_are_in_a_domain() -> None:
-    made = cluster(racked("a", 1, "x"), racked("b", 1), racked("c", 1, "y"))
-    made.settle(gang_within(PREFER, 1), members("g", "m", 3, vcore=1))
-    view = made.machine.view
+    tree = cluster(racked("a", 1, "x"), racked("b", 1), racked("c", 1, "y"))
+    tree.settle(gang_within(PREFER, 1), members("g", "m", 3, vcore=1))
+    view = tree.machine.view
     standing = topology_state_of(view.gangs[full("g")], view.apps)
 
     assert standing is not None
     assert (standing.counts, standing.home) == ({"x": 1, "y": 1}, "x")
-    made.settle(gang_within(attrs.evolve(PREFER, attribute="every"), 9, "h"))
-    made.settle(racked("d", 1, "z"), members("h", "n", 9, vcore=1))
+    tree.settle(gang_within(attrs.evolve(PREFER, attribute="every"), 9, "h"))
+    tree.settle(racked("d", 1, "z"), members("h", "n", 9, vcore=1))
     standing = topology_state_of(view.gangs[full("h")], view.apps)
     assert standing is not None
     assert (standing.counts, standing.home) == ({"yes": 1}, "yes")
 
 
 def test_a_gang_that_is_not_defined_has_no_topology() -> None:
-    made = cluster(racked("a", 1, "x"))
-    made.settle(members("g", "m", 1, vcore=1))
+    tree = cluster(racked("a", 1, "x"))
+    tree.settle(members("g", "m", 1, vcore=1))
 
-    assert topology_of(made.machine.view.gangs[full("g")]) is None
+    assert topology_of(tree.machine.view.gangs[full("g")]) is None

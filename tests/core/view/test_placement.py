@@ -58,12 +58,12 @@ class Telling(Tree):
 
 def telling(*nodes: int) -> Telling:
     """Give a tree with nodes of so many millicores and the application ``p``."""
-    made = Telling(configuration(queue("a"), queue("b")))
-    made.add_app("p", "root.a")
+    tree = Telling(configuration(queue("a"), queue("b")))
+    tree.add_app("p", "root.a")
     for number, vcore in enumerate(nodes):
-        made.enter(AddNode(f"n{number}", Resources({"vcore": vcore})))
-    made.settle()
-    return made
+        tree.enter(AddNode(f"n{number}", Resources({"vcore": vcore})))
+    tree.settle()
+    return tree
 
 
 def held(commit: CommitApp | None) -> dict[str, list[str]]:
@@ -77,96 +77,96 @@ def held(commit: CommitApp | None) -> dict[str, list[str]]:
 
 
 def test_a_batch_without_changes_commits_nothing() -> None:
-    made = telling(1)
-    made.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2))
-    made.tell(wish("p", "big", vcore=99))
+    tree = telling(1)
+    tree.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2))
+    tree.tell(wish("p", "big", vcore=99))
 
-    assert (made.outcome.apps, made.outcome.gangs) == ({}, {})
+    assert (tree.outcome.apps, tree.outcome.gangs) == ({}, {})
 
 
 def test_a_plain_bind_concerns_no_gang() -> None:
-    made = telling(1)
-    made.tell(wish("p", "x"))
+    tree = telling(1)
+    tree.tell(wish("p", "x"))
 
-    assert held(made.app()) == {"bound": ["x"], "waiting": [], "released": [], "failed": []}
-    assert made.outcome.gangs == {}
+    assert held(tree.app()) == {"bound": ["x"], "waiting": [], "released": [], "failed": []}
+    assert tree.outcome.gangs == {}
 
 
 def test_who_began_to_wait() -> None:
-    made = telling(2)
-    made.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
+    tree = telling(2)
+    tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
 
-    assert held(made.app())["waiting"] == ["x-0", "x-1"]
-    assert made.placements() == ["x-0 waiting", "x-1 waiting"]
-    commit = made.gang()
+    assert held(tree.app())["waiting"] == ["x-0", "x-1"]
+    assert tree.placements() == ["x-0 waiting", "x-1 waiting"]
+    commit = tree.gang()
     assert commit is not None
     assert (commit.satisfied, commit.cycle_valid, commit.since_us) == (False, True, 0)
 
 
 def test_who_waited_and_is_bound() -> None:
-    made = telling(2)
-    made.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
-    made.tell(AddNode("m", Resources({"vcore": 1})))
+    tree = telling(2)
+    tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
+    tree.tell(AddNode("m", Resources({"vcore": 1})))
 
-    assert held(made.app())["bound"] == ["x-0", "x-1", "x-2"]
-    assert made.placements() == ["x-0 bound", "x-1 bound", "x-2 bound"]
-    commit = made.gang()
+    assert held(tree.app())["bound"] == ["x-0", "x-1", "x-2"]
+    assert tree.placements() == ["x-0 bound", "x-1 bound", "x-2 bound"]
+    commit = tree.gang()
     assert commit is not None
     assert (commit.satisfied, commit.since_us) == (True, None)
 
 
 def test_who_waited_and_does_so_no_more() -> None:
-    made = telling(2)
-    made.tell(gang("g", 1, "h"), gang("h", 2), members("g", "x"))
-    made.tell(members("h", "y", 2))
+    tree = telling(2)
+    tree.tell(gang("g", 1, "h"), gang("h", 2), members("g", "x"))
+    tree.tell(members("h", "y", 2))
 
-    assert held(made.app())["released"] == ["x"]
-    assert made.placements() == ["x pending"]
+    assert held(tree.app())["released"] == ["x"]
+    assert tree.placements() == ["x pending"]
 
 
 def test_of_what_was_given_up_again_only_the_cycle_is_committed() -> None:
-    made = telling(2)
-    made.tell(gang("g", 2), members("g", "x", vcore=1), members("g", "y", vcore=2))
+    tree = telling(2)
+    tree.tell(gang("g", 2), members("g", "x", vcore=1), members("g", "y", vcore=2))
 
-    assert made.app() in {None, CommitApp()}
-    assert made.gang() == CommitGang(cycle_valid=False, since_us=None)
+    assert tree.app() in {None, CommitApp()}
+    assert tree.gang() == CommitGang(cycle_valid=False, since_us=None)
 
 
 def test_what_was_tried_without_effect_is_not_committed() -> None:
-    made = telling(1)
-    made.add_app("q", "root.b")
-    made.tell(gang("g", 1, "lock"), members("g", "x", 9))
-    made.tell(AddNode("m", Resources({"vcore": 1})), gang("h", 1, "lock"))
-    made.tell(members("h", "y", 9, app="q"))
+    tree = telling(1)
+    tree.add_app("q", "root.b")
+    tree.tell(gang("g", 1, "lock"), members("g", "x", 9))
+    tree.tell(AddNode("m", Resources({"vcore": 1})), gang("h", 1, "lock"))
+    tree.tell(members("h", "y", 9, app="q"))
     # From here on g and h starve one another, but none would have enough without the other.
-    made.tell(applied(gang("g", 9, mode=LOOSE), gang("h", 9, mode=LOOSE)))
+    tree.tell(applied(gang("g", 9, mode=LOOSE), gang("h", 9, mode=LOOSE)))
 
-    assert [commit for commit in made.outcome.apps.values() if commit != CommitApp()] == []
-    assert [*made.outcome.gangs.values()] == []
-    assert [len(one.waiting) for one in made.snapshot().gangs.values()] == [1, 1]
+    assert [commit for commit in tree.outcome.apps.values() if commit != CommitApp()] == []
+    assert [*tree.outcome.gangs.values()] == []
+    assert [len(one.waiting) for one in tree.snapshot().gangs.values()] == [1, 1]
 
 
 def test_a_bind_that_fails_is_committed_with_the_rest() -> None:
-    made = telling(2)
-    made.tell(gang("g", 2), members("g", "x", 2), FailBind("p", "x-0"))
+    tree = telling(2)
+    tree.tell(gang("g", 2), members("g", "x", 2), FailBind("p", "x-0"))
 
     # It went back, and was bound as a plain ask in the next round.
-    assert held(made.app()) == {
+    assert held(tree.app()) == {
         "bound": ["x-1", "x-0"],
         "waiting": [],
         "released": [],
         "failed": ["x-0"],
     }
-    assert made.placements() == ["x-1 bound", "x-0 bound"]
+    assert tree.placements() == ["x-1 bound", "x-0 bound"]
 
 
 def test_who_failed_to_bind_was_tried_and_the_next_takes_the_node() -> None:
-    made = telling(2)
-    made.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3), wish("p", "next", -1))
-    made.tell(FailBind("p", "x-0"), AddNode("m", Resources({"vcore": 1})))
+    tree = telling(2)
+    tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3), wish("p", "next", -1))
+    tree.tell(FailBind("p", "x-0"), AddNode("m", Resources({"vcore": 1})))
 
-    assert held(made.app())["failed"] == ["x-0"]
-    assert {ask.name: ask.place.value for ask in made.snapshot().apps["p"].asks} == {
+    assert held(tree.app())["failed"] == ["x-0"]
+    assert {ask.name: ask.place.value for ask in tree.snapshot().apps["p"].asks} == {
         "x-0": "pending",
         "x-1": "bound",
         "x-2": "bound",
@@ -175,11 +175,11 @@ def test_who_failed_to_bind_was_tried_and_the_next_takes_the_node() -> None:
 
 
 def test_queues_count_what_waits_as_allocated() -> None:
-    made = telling(2)
-    made.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
+    tree = telling(2)
+    tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
 
     for path in ("root", "root.a"):
-        shown = made.snapshot().queues[path]
+        shown = tree.snapshot().queues[path]
         assert (dict(shown.allocated), dict(shown.pending)) == ({"vcore": 2}, {"vcore": 1})
 
 
@@ -189,9 +189,9 @@ def rivals(**nodes: int) -> Contest:
     return at_once(share("a", guaranteed=SIX), leaf, **nodes)
 
 
-def changes_of(made: Contest, app: str = "b") -> dict[str, list[str]]:
+def changes_of(tree: Contest, app: str = "b") -> dict[str, list[str]]:
     """Return the asks in the commit for an application, by what happened to them."""
-    commit = made.commit_for(app) or CommitApp()
+    commit = tree.commit_for(app) or CommitApp()
     asks_by_kind = {
         "bound": [f"{one.ask.name} {one.node}" for one in commit.bound],
         "waiting": [f"{one.ask.name} {one.node}" for one in commit.waiting],
@@ -202,92 +202,92 @@ def changes_of(made: Contest, app: str = "b") -> dict[str, list[str]]:
     return {kind: asks for kind, asks in asks_by_kind.items() if asks}
 
 
-def gang_commit(made: Contest, name: str) -> CommitGang:
-    commit = made.outcome.gangs[made.state.gangs[full(name)].key]
+def gang_commit(tree: Contest, name: str) -> CommitGang:
+    commit = tree.outcome.gangs[tree.state.gangs[full(name)].key]
     assert commit is not None
     return commit
 
 
-def placements(made: Contest, name: str) -> list[str]:
-    return [f"{member.ask} {place}" for member, place in gang_commit(made, name).moves]
+def placements(tree: Contest, name: str) -> list[str]:
+    return [f"{member.ask} {place}" for member, place in gang_commit(tree, name).moves]
 
 
 # Applications
 
 
 def test_who_was_bound_before_and_was_taken() -> None:
-    made = rivals(n=1)
-    made.tell(wish("b"))
-    made.tell(wish("a"))
+    tree = rivals(n=1)
+    tree.tell(wish("b"))
+    tree.tell(wish("a"))
 
-    assert (changes_of(made, "b"), changes_of(made, "a")) == (
+    assert (changes_of(tree, "b"), changes_of(tree, "a")) == (
         {"released": ["x"]},
         {"bound": ["x n"]},
     )
 
 
 def test_who_was_bound_and_taken_in_one_batch_is_as_before() -> None:
-    made = rivals(n=1)
-    made.tell(wish("b"), wish("a"))
+    tree = rivals(n=1)
+    tree.tell(wish("b"), wish("a"))
 
-    assert changes_of(made) == {}
+    assert changes_of(tree) == {}
 
 
 def test_who_was_taken_and_got_another_node() -> None:
-    made = rivals(n=1)
-    made.tell(wish("b"))
-    made.tell(AddNode("m", Resources({"vcore": 1})), wish("a", node="n"))
+    tree = rivals(n=1)
+    tree.tell(wish("b"))
+    tree.tell(AddNode("m", Resources({"vcore": 1})), wish("a", node="n"))
 
-    assert changes_of(made) == {"released": ["x"], "bound": ["x m"]}
+    assert changes_of(tree) == {"released": ["x"], "bound": ["x m"]}
 
 
 def test_who_was_bound_taken_and_bound_again_is_bound_once() -> None:
-    made = rivals(m=1, n=1)
-    made.tell(wish("b", "y", node="m"))
-    decided = made.tell(wish("b"), wish("b", "z", -1, node="n"), wish("a", node="n"))
+    tree = rivals(m=1, n=1)
+    tree.tell(wish("b", "y", node="m"))
+    decided = tree.tell(wish("b"), wish("b", "z", -1, node="n"), wish("a", node="n"))
 
     assert "released b/x n reclaimed" in decided
-    assert changes_of(made) == {}
+    assert changes_of(tree) == {}
 
 
 def test_what_was_bound_is_in_the_order_of_binds() -> None:
-    made = rivals(n=3)
-    made.tell(wish("b", "x"), wish("b", "y", 2), wish("b", "z", 1))
+    tree = rivals(n=3)
+    tree.tell(wish("b", "x"), wish("b", "y", 2), wish("b", "z", 1))
 
-    assert changes_of(made) == {"bound": ["y n", "z n", "x n"]}
+    assert changes_of(tree) == {"bound": ["y n", "z n", "x n"]}
 
 
 def test_a_bind_that_fails_after_victims_went() -> None:
-    made = rivals(n=1)
-    made.tell(wish("b"))
-    made.tell(wish("a"), FailBind("a", "x"))
+    tree = rivals(n=1)
+    tree.tell(wish("b"))
+    tree.tell(wish("a"), FailBind("a", "x"))
 
-    assert changes_of(made, "a") == {"failed": ["x"], "bound": ["x n"]}
-    assert changes_of(made, "b") == {"released": ["x"]}
+    assert changes_of(tree, "a") == {"failed": ["x"], "bound": ["x n"]}
+    assert changes_of(tree, "b") == {"released": ["x"]}
 
 
 def test_waiting_members_that_were_taken() -> None:
-    made = rivals(n=2)
-    made.tell(gang("g", 3, mode=LOOSE), members("g", "m", 3, app="b"))
-    made.tell(wish("a", vcore=2))
+    tree = rivals(n=2)
+    tree.tell(gang("g", 3, mode=LOOSE), members("g", "m", 3, app="b"))
+    tree.tell(wish("a", vcore=2))
 
-    assert changes_of(made) == {"released": ["m-1", "m-0"]}
-    assert placements(made, "g") == ["m-1 pending", "m-0 pending"]
+    assert changes_of(tree) == {"released": ["m-1", "m-0"]}
+    assert placements(tree, "g") == ["m-1 pending", "m-0 pending"]
 
 
 def test_a_member_that_lost_its_wait_and_waits_elsewhere() -> None:
-    made = rivals(n=1)
-    made.tell(gang("g", 3, mode=LOOSE), members("g", "m", 3, app="b"))
-    made.tell(AddNode("m", Resources({"vcore": 1})), wish("a", node="n"))
+    tree = rivals(n=1)
+    tree.tell(gang("g", 3, mode=LOOSE), members("g", "m", 3, app="b"))
+    tree.tell(AddNode("m", Resources({"vcore": 1})), wish("a", node="n"))
 
-    assert changes_of(made) == {"released": ["m-0"], "waiting": ["m-0 m"]}
-    assert placements(made, "g") == ["m-0 waiting"]
+    assert changes_of(tree) == {"released": ["m-0"], "waiting": ["m-0 m"]}
+    assert placements(tree, "g") == ["m-0 waiting"]
 
 
 def test_a_parked_ask_that_lost_its_node_is_committed() -> None:
-    made = rivals(n=2)
-    made.tell(gang("g", 1), members("g", "m", app="b"))
-    commits, victim = Commits(made.state), made.victim("b/m")
+    tree = rivals(n=2)
+    tree.tell(gang("g", 1), members("g", "m", app="b"))
+    commits, victim = Commits(tree.state), tree.victim("b/m")
     commits.touch(victim.app, victim.allocation.ask, victim.allocation)
     commits.evicted(victim.app.identity.key, victim.allocation)
     ask = victim.app.bound.pop("m")[0].ask
@@ -308,9 +308,9 @@ ADVANCE = Advance(AppState.ACCEPTED, 3, Decision(Kind.APP_STATE, app="b", state=
 
 
 def test_a_bind_of_this_batch_gives_back_what_it_did_to_the_state() -> None:
-    made = rivals(n=1)
-    made.tell(wish("b"))
-    commits, app = Commits(made.state), made.app("b")
+    tree = rivals(n=1)
+    tree.tell(wish("b"))
+    commits, app = Commits(tree.state), tree.app("b")
     key = app.identity.key
     commits.bound(key, app.bound["x"][0])
     commits.advanced(key, ADVANCE)
@@ -323,9 +323,9 @@ def test_a_bind_of_this_batch_gives_back_what_it_did_to_the_state() -> None:
 
 
 def test_the_last_of_what_binds_did_is_given_back_first() -> None:
-    made = rivals(n=2)
-    made.tell(wish("b", "x"), wish("b", "y"))
-    commits, app = Commits(made.state), made.app("b")
+    tree = rivals(n=2)
+    tree.tell(wish("b", "x"), wish("b", "y"))
+    commits, app = Commits(tree.state), tree.app("b")
     key = app.identity.key
     commits.bound(key, app.bound["x"][0])
     commits.advanced(key, ADVANCE)
@@ -336,17 +336,17 @@ def test_the_last_of_what_binds_did_is_given_back_first() -> None:
 
 
 def test_a_bind_of_an_earlier_batch_is_not_new() -> None:
-    made = rivals(n=1)
-    made.tell(wish("b"))
-    commits, app = Commits(made.state), made.app("b")
+    tree = rivals(n=1)
+    tree.tell(wish("b"))
+    commits, app = Commits(tree.state), tree.app("b")
 
     assert not commits.is_new(app.identity.key, "x")
 
 
 def test_the_batch_after_has_no_notes_of_it() -> None:
-    made = rivals(n=1)
-    made.tell(gang("g", 1), members("g", "m", app="b"))
-    commits, app = Commits(made.state), made.app("b")
+    tree = rivals(n=1)
+    tree.tell(gang("g", 1), members("g", "m", app="b"))
+    commits, app = Commits(tree.state), tree.app("b")
     (held, _) = app.bound["m"]
     commits.bound(app.identity.key, held)
     commits.advanced(app.identity.key, ADVANCE)
@@ -365,15 +365,15 @@ def test_the_batch_after_has_no_notes_of_it() -> None:
 
 def test_commits_to_queues_cover_who_lost_and_who_won() -> None:
     p = share("p", share("a", guaranteed=SIX), share("b"))
-    made = at_once(p, share("c"), n=1)
-    made.tell(wish("b", "x", 3), wish("c", vcore=9))
-    made.tell(wish("a", "x", 5))
-    keys = {one.config.name: one.key for one in made.state.queues.values()}
-    children = {key: dict(one.children) for key, one in made.outcome.queues.items()}
+    tree = at_once(p, share("c"), n=1)
+    tree.tell(wish("b", "x", 3), wish("c", vcore=9))
+    tree.tell(wish("a", "x", 5))
+    keys = {one.config.name: one.key for one in tree.state.queues.values()}
+    children = {key: dict(one.children) for key, one in tree.outcome.queues.items()}
 
     won, lost = Values(None, {}, {"vcore": 1}), Values(3, {"vcore": 1}, {})
-    assert children[keys["a"]] == {made.app("a").identity.key: won}
-    assert children[keys["b"]] == {made.app("b").identity.key: lost}
+    assert children[keys["a"]] == {tree.app("a").identity.key: won}
+    assert children[keys["b"]] == {tree.app("b").identity.key: lost}
     assert children[keys["p"]] == {keys["a"]: won, keys["b"]: lost}
     assert children[keys["root"]] == {keys["p"]: Values(3, {"vcore": 1}, {"vcore": 1})}
     assert keys["c"] not in children
@@ -383,74 +383,74 @@ def test_commits_to_queues_cover_who_lost_and_who_won() -> None:
 
 
 def test_a_gang_that_lost_all_its_members_is_marked_lost() -> None:
-    made = rivals(n=2)
-    made.tell(gang("g", 2), members("g", "m", 2, app="b"))
-    made.tell(wish("a"))
+    tree = rivals(n=2)
+    tree.tell(gang("g", 2), members("g", "m", 2, app="b"))
+    tree.tell(wish("a"))
 
-    assert (gang_commit(made, "g").lost, gang_commit(made, "g").satisfied) == (True, False)
-    assert placements(made, "g") == ["m-1 pending", "m-0 pending"]
-    assert not made.snapshot().gangs[full("g")].satisfied
+    assert (gang_commit(tree, "g").lost, gang_commit(tree, "g").satisfied) == (True, False)
+    assert placements(tree, "g") == ["m-1 pending", "m-0 pending"]
+    assert not tree.snapshot().gangs[full("g")].satisfied
 
 
 def test_a_gang_that_lost_some_is_not() -> None:
-    made = rivals(n=3)
-    made.tell(gang("g", 2), members("g", "m", 3, app="b"))
-    made.tell(wish("a"))
+    tree = rivals(n=3)
+    tree.tell(gang("g", 2), members("g", "m", 3, app="b"))
+    tree.tell(wish("a"))
 
-    assert not gang_commit(made, "g").lost
-    assert placements(made, "g") == ["m-2 pending"]
-    assert made.snapshot().gangs[full("g")].satisfied
+    assert not gang_commit(tree, "g").lost
+    assert placements(tree, "g") == ["m-2 pending"]
+    assert tree.snapshot().gangs[full("g")].satisfied
 
 
 @pytest.mark.parametrize("before", [False, True])
 def test_a_gang_that_lost_all_and_got_as_much_again(before: bool) -> None:
-    made = rivals(n=1)
-    made.enter(gang("g", 1), members("g", "m", app="b"))
+    tree = rivals(n=1)
+    tree.enter(gang("g", 1), members("g", "m", app="b"))
     if before:
-        made.settle()
-    made.tell(wish("a", node="n"), AddNode("o", Resources({"vcore": 1})))
+        tree.settle()
+    tree.tell(wish("a", node="n"), AddNode("o", Resources({"vcore": 1})))
 
-    commit = gang_commit(made, "g")
+    commit = gang_commit(tree, "g")
     assert (commit.lost, commit.satisfied) == (True, True)
-    assert placements(made, "g") == ["m bound"]
-    assert made.snapshot().gangs[full("g")].satisfied
+    assert placements(tree, "g") == ["m bound"]
+    assert tree.snapshot().gangs[full("g")].satisfied
 
 
 @pytest.mark.parametrize("need", [1, 2])
 def test_a_group_that_was_tried_in_vain_commits_nothing(need: int) -> None:
-    made = at_once(share("a"), share("b"), n=2)
-    made.tell(wish("b"), wish("b", "high", 10))
+    tree = at_once(share("a"), share("b"), n=2)
+    tree.tell(wish("b"), wish("b", "high", 10))
     member = attrs.evolve(members("g", "m", need, app="a"), priority_class="high")
-    made.tell(gang("g", need), member)
+    tree.tell(gang("g", need), member)
 
     if need == 1:
-        assert (changes_of(made, "a"), changes_of(made, "b")) == (
+        assert (changes_of(tree, "a"), changes_of(tree, "b")) == (
             {"bound": ["m-0 n"]},
             {"released": ["x"]},
         )
     else:
-        assert (changes_of(made, "a"), changes_of(made, "b")) == ({}, {})
-        assert made.outcome.gangs == {}
+        assert (changes_of(tree, "a"), changes_of(tree, "b")) == ({}, {})
+        assert tree.outcome.gangs == {}
 
 
 def test_a_gang_that_was_bound_and_lost_all_in_one_batch_is_not_satisfied() -> None:
-    made = rivals(n=1)
-    made.tell(gang("g", 1), members("g", "m", app="b"), wish("a"))
+    tree = rivals(n=1)
+    tree.tell(gang("g", 1), members("g", "m", app="b"), wish("a"))
 
-    assert (gang_commit(made, "g").lost, gang_commit(made, "g").satisfied) == (True, False)
-    assert not made.snapshot().gangs[full("g")].satisfied
+    assert (gang_commit(tree, "g").lost, gang_commit(tree, "g").satisfied) == (True, False)
+    assert not tree.snapshot().gangs[full("g")].satisfied
 
 
 def test_waiting_members_that_might_have_gone_tell_nobody() -> None:
-    made = at_once(share("a"), share("b"), share("c"), m=1, n=1)
-    made.tell(gang("other", 9, mode=LOOSE), members("other", "w", 9, app="c", priority=-1))
-    assert set(made.app("c").waiting) == {"w-0", "w-1"}
+    tree = at_once(share("a"), share("b"), share("c"), m=1, n=1)
+    tree.tell(gang("other", 9, mode=LOOSE), members("other", "w", 9, app="c", priority=-1))
+    assert set(tree.app("c").waiting) == {"w-0", "w-1"}
     high = attrs.evolve(members("g", "m", 2, app="a"), priority_class="high")
     bulky = attrs.evolve(members("g", "z", app="a", vcore=5), priority_class="high")
-    made.tell(gang("g", 3), high, bulky)
+    tree.tell(gang("g", 3), high, bulky)
 
-    assert (changes_of(made, "a"), changes_of(made, "c")) == ({}, {})
-    assert made.outcome.gangs == {}
+    assert (changes_of(tree, "a"), changes_of(tree, "c")) == ({}, {})
+    assert tree.outcome.gangs == {}
 
 
 WAITS: RecordedPlace = (False, "n", ())

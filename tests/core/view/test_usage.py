@@ -21,7 +21,9 @@ HALF_LIFE_S: Final = 256
 CORES: Final = 8
 
 
-def tree(weights: Mapping[str, int], half_life_us: int = HALF_LIFE_S * S) -> Configuration:
+def configuration_of(
+    weights: Mapping[str, int], half_life_us: int = HALF_LIFE_S * S
+) -> Configuration:
     """Give a configuration with a leaf for each name, with its weight."""
     leaves = tuple(
         QueueConfig(name, f"root.{name}", is_parent=False, settings=Settings(weight=weight))
@@ -36,7 +38,7 @@ class Site:
     """A cluster with an application in each queue; tests end its asks."""
 
     def __init__(self, weights: Mapping[str, int], half_life_us: int = HALF_LIFE_S * S) -> None:
-        self.scheduler = PlainScheduler(tree(weights, half_life_us))
+        self.scheduler = PlainScheduler(configuration_of(weights, half_life_us))
         self.submit(AddNode("n", Resources({"vcore": CORES * 1000})))
         for name in weights:
             self.submit(AddApp(name, f"root.{name}"))
@@ -173,15 +175,15 @@ def test_a_tick_opens_no_batch() -> None:
 def test_off_and_on_in_one_batch_forgets() -> None:
     site = Site({"a": 1, "b": 1})
     site.submit(SetUsage("a", Resources({"vcore": 1000})))
-    site.submit(Configure(tree({"a": 1, "b": 1}, 0)))
-    site.submit(Configure(tree({"a": 1, "b": 1})))
+    site.submit(Configure(configuration_of({"a": 1, "b": 1}, 0)))
+    site.submit(Configure(configuration_of({"a": 1, "b": 1})))
     site.scheduler.settle()
     assert site.usage()["root.a"].used == {}
 
 
 # USAGE-11
 def test_the_usage_of_a_leaf_that_becomes_a_parent_stays() -> None:
-    site = PlainScheduler(tree({"a": 1, "b": 1}))
+    site = PlainScheduler(configuration_of({"a": 1, "b": 1}))
     site.submit(SetUsage("a", Resources({"vcore": 1000})))
     below = QueueConfig("x", "root.a.x", is_parent=False)
     parent = QueueConfig("a", "root.a", is_parent=True, children=(below,))

@@ -183,12 +183,12 @@ def contest_with(
     """Give a tree with another delay, or without preemption."""
     preemption = {"enabled": "true" if enabled else "false"}
     config = configuration(*queues, props={"preemption.delay": delay}, preemption=preemption)
-    made = Contest(config)
+    tree = Contest(config)
     for leaf in _leaves(config.root):
-        made.add_app(leaf.name, leaf.path)
-    made.enter(AddPriorityClass("high", 10, preempts=True))
-    made.settle(*(AddNode(name, Resources({"vcore": vcore})) for name, vcore in nodes.items()))
-    return made
+        tree.add_app(leaf.name, leaf.path)
+    tree.enter(AddPriorityClass("high", 10, preempts=True))
+    tree.settle(*(AddNode(name, Resources({"vcore": vcore})) for name, vcore in nodes.items()))
+    return tree
 
 
 def tree_of(
@@ -209,9 +209,9 @@ def tree_of(
             name, (properties or {}).get(name, {}), *children, guaranteed=quotas.get(name)
         )
 
-    made = contest(make("q", make("p", make("a"), make("b")), make("d")), make("c"))
-    made.tell(urgent("a", "x"))
-    return made
+    tree = contest(make("q", make("p", make("a"), make("b")), make("d")), make("c"))
+    tree.tell(urgent("a", "x"))
+    return tree
 
 
 def _leaves(config: QueueConfig) -> Iterator[QueueConfig]:

@@ -47,9 +47,9 @@ def low(name: str, vcore: int = 1, priority: int = 0, node: str | None = None) -
     return AddAsk("b", name, Resources({"vcore": vcore}), priority=priority, node=node)
 
 
-def found(made: Contest) -> str | None:
+def found(tree: Contest) -> str | None:
     """Give the plan that is found in the present state: ``a/s n: b/x b/y``."""
-    services = NodeServices(made.state, Planner(made.state, made.victim_index()))
+    services = NodeServices(tree.state, Planner(tree.state, tree.victim_index()))
     plan = all_at_once(services.find())
     if plan is None:
         return None
@@ -58,10 +58,10 @@ def found(made: Contest) -> str | None:
 
 
 def test_a_step_of_a_node_service() -> None:
-    made = contest(serving(), share("b"), n=2)
-    made.tell(low("x"), low("y"))
+    tree = contest(serving(), share("b"), n=2)
+    tree.tell(low("x"), low("y"))
 
-    assert made.tell(service()) == [
+    assert tree.tell(service()) == [
         "released b/y n preempted",
         "assigned a/s n",
         "bound a/s n",
@@ -69,21 +69,21 @@ def test_a_step_of_a_node_service() -> None:
 
 
 def test_the_message_of_a_victim_names_the_ask_it_made_room_for() -> None:
-    made = contest(serving(), share("b"), n=1)
-    made.tell(low("x", priority=-2))
-    released = [one for one in made.settle(service()) if one.kind is Kind.RELEASED]
+    tree = contest(serving(), share("b"), n=1)
+    tree.tell(low("x", priority=-2))
+    released = [one for one in tree.settle(service()) if one.kind is Kind.RELEASED]
 
     assert [one.message for one in released] == ["for a/s: it is a node service and requires n"]
 
 
 def test_of_several_the_first_in_order_takes_room() -> None:
-    made = contest(serving(most=0), share("b"), n=2)
-    made.tell(low("x"), low("y"))
-    made.tell(service("s"), service("t", priority=4), service("u", priority=5, vcore=3))
-    assert found(made) is None  # Nothing fits the headroom.
-    made.leaf("a").config = attrs.evolve(made.leaf("a").config, max=made.leaf("b").config.max)
+    tree = contest(serving(most=0), share("b"), n=2)
+    tree.tell(low("x"), low("y"))
+    tree.tell(service("s"), service("t", priority=4), service("u", priority=5, vcore=3))
+    assert found(tree) is None  # Nothing fits the headroom.
+    tree.leaf("a").config = attrs.evolve(tree.leaf("a").config, max=tree.leaf("b").config.max)
 
-    assert found(made) == "a/t n: b/y"
+    assert found(tree) == "a/t n: b/y"
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_of_several_the_first_in_order_takes_room() -> None:
     ],
 )
 def test_no_setting_of_its_leaf_stands_against_it(properties: dict[str, str]) -> None:
-    made = contest(serving_with(properties), share("b"), n=1)
-    made.tell(low("x"))
+    tree = contest(serving_with(properties), share("b"), n=1)
+    tree.tell(low("x"))
 
-    assert made.tell(service())[0] == "released b/x n preempted"
+    assert tree.tell(service())[0] == "released b/x n preempted"
 
 
 @pytest.mark.parametrize(
@@ -112,80 +112,80 @@ def test_no_setting_of_its_leaf_stands_against_it(properties: dict[str, str]) ->
     ],
 )
 def test_no_setting_protects_a_victim(victim: Queue) -> None:
-    made = contest(serving(), victim, n=1)
-    made.tell(low("x"))
+    tree = contest(serving(), victim, n=1)
+    tree.tell(low("x"))
 
-    assert made.tell(service())[0] == "released b/x n preempted"
+    assert tree.tell(service())[0] == "released b/x n preempted"
 
 
 def test_nothing_is_taken_from_higher_priorities() -> None:
-    made = contest(serving(), share("b"), n=2)
-    made.tell(low("x", priority=1), low("y"))
+    tree = contest(serving(), share("b"), n=2)
+    tree.tell(low("x", priority=1), low("y"))
 
-    assert made.tell(service(vcore=2)) == []
-    assert made.tell(service("t")) == ["released b/y n preempted", "assigned a/t n", "bound a/t n"]
+    assert tree.tell(service(vcore=2)) == []
+    assert tree.tell(service("t")) == ["released b/y n preempted", "assigned a/t n", "bound a/t n"]
 
 
 def test_nothing_is_taken_on_other_nodes() -> None:
-    made = contest(serving(), share("b"), m=1, n=1)
-    made.tell(low("x", node="m"), low("y", node="n"))
+    tree = contest(serving(), share("b"), m=1, n=1)
+    tree.tell(low("x", node="m"), low("y", node="n"))
 
-    assert made.tell(service())[0] == "released b/y n preempted"
+    assert tree.tell(service())[0] == "released b/y n preempted"
 
 
 def test_equal_services_are_searched_once_and_all_keep_the_node() -> None:
-    made = contest(serving(), share("b"), n=1)
-    made.tell(low("x", priority=1))
-    made.tell(service("s"), service("t"))
-    app = made.app("a")
+    tree = contest(serving(), share("b"), n=1)
+    tree.tell(low("x", priority=1))
+    tree.tell(service("s"), service("t"))
+    app = tree.app("a")
 
-    assert [made.state.kept_nodes.keeps(app, app.pending[name]) for name in "st"] == [True, True]
+    assert [tree.state.kept_nodes.keeps(app, app.pending[name]) for name in "st"] == [True, True]
 
 
 def test_what_another_service_holds_is_not_taken_by_reclaim_either() -> None:
-    made = at_once(serving(), share("b", guaranteed={"vcore": 1}), n=1)
-    made.tell(service())
+    tree = at_once(serving(), share("b", guaranteed={"vcore": 1}), n=1)
+    tree.tell(service())
 
-    assert made.tell(wish("b")) == []
+    assert tree.tell(wish("b")) == []
 
 
 def test_members_beside_a_service_are_one_unit_with_it() -> None:
-    made = contest(serving(), share("b"), m=1, n=1)
-    made.tell(gang("g", 2), members("g", "m", app="b", vcore=1))
-    made.tell(attrs.evolve(service("own", node="n"), gang="default/g"))
-    assert made.commit_for("a") is not None
+    tree = contest(serving(), share("b"), m=1, n=1)
+    tree.tell(gang("g", 2), members("g", "m", app="b", vcore=1))
+    tree.tell(attrs.evolve(service("own", node="n"), gang="default/g"))
+    assert tree.commit_for("a") is not None
 
-    assert made.tell(service("s", node="m"), service("t", node="n")) == []
+    assert tree.tell(service("s", node="m"), service("t", node="n")) == []
 
 
 def test_a_service_whose_bind_fails_keeps_nothing() -> None:
-    made = contest(serving(), share("b"), n=1)
-    made.tell(low("x"))
-    made.enter(service(), FailBind("a", "s"))
+    tree = contest(serving(), share("b"), n=1)
+    tree.tell(low("x"))
+    tree.enter(service(), FailBind("a", "s"))
 
-    assert made.tell()[:3] == [
+    assert tree.tell()[:3] == [
         "released b/x n preempted",
         "assigned a/s n",
         "released a/s n bind_failed",
     ]
-    assert not made.state.kept_nodes
+    assert not tree.state.kept_nodes
 
 
 def test_it_is_looked_again_only_after_something_has_changed() -> None:
-    made = contest(serving(), share("b"), n=2)
-    made.tell(low("x", priority=1), low("y", priority=1))
-    assert made.tell(service(vcore=2)) == []
-    assert made.tell() == []
+    tree = contest(serving(), share("b"), n=2)
+    tree.tell(low("x", priority=1), low("y", priority=1))
+    assert tree.tell(service(vcore=2)) == []
+    assert tree.tell() == []
 
-    assert made.tell(UpdateNode("n", Resources({"vcore": 4}))) == ["assigned a/s n", "bound a/s n"]
+    assert tree.tell(UpdateNode("n", Resources({"vcore": 4}))) == ["assigned a/s n", "bound a/s n"]
 
 
 def test_a_leaf_may_serve_from_now_on() -> None:
-    made = contest(share("a"), share("b"), n=1)
-    made.tell(low("x"))
-    assert made.tell(service()) == []
+    tree = contest(share("a"), share("b"), n=1)
+    tree.tell(low("x"))
+    assert tree.tell(service()) == []
 
-    lines = made.tell(Configure(configuration(serving(), share("b"))))
+    lines = tree.tell(Configure(configuration(serving(), share("b"))))
     assert lines == ["released b/x n preempted", "assigned a/s n", "bound a/s n"]
 
 
@@ -372,7 +372,7 @@ class Plain:
 class Both:
     """The scheduler and the plain algorithm, with the same events."""
 
-    made: Contest
+    tree: Contest
     plain: Plain
     count: int = 0
 
@@ -422,21 +422,21 @@ class Both:
 @settings(deadline=None)
 @given(draw=st.data())
 def test_the_outcome_is_that_of_the_plain_algorithm(draw: st.DataObject) -> None:
-    made = contest(share("a"), share("b"), **NODES)
-    both = Both(made, Plain(Rules()))
-    made.tell(both.configure(draw))
+    tree = contest(share("a"), share("b"), **NODES)
+    both = Both(tree, Plain(Rules()))
+    tree.tell(both.configure(draw))
     for _ in range(draw.draw(st.integers(1, 8))):
         events: list[Event] = []
         for _ in range(draw.draw(st.integers(1, 4))):
             events.extend(both.apply(draw))
-        made.tell(*events)
+        tree.tell(*events)
         both.plain.settle()
 
         placed = {
             name: allocation.node
             for leaf in "ab"
-            for name, (allocation, _) in made.app(leaf).bound.items()
+            for name, (allocation, _) in tree.app(leaf).bound.items()
         }
         assert placed == {name: ask.at for name, ask in both.plain.asks.items() if ask.at}
-        kept = {node.name for node in made.state.nodes.nodes.values() if node.kept}
+        kept = {node.name for node in tree.state.nodes.nodes.values() if node.kept}
         assert kept == {both.plain.asks[name].node for name in both.plain.keepers}
