@@ -30,7 +30,7 @@ NO_HTTP: Final = 999
 
 @final
 @attrs.frozen
-class Answered:
+class Answer:
     """What the service answered.
 
     Attributes:
@@ -87,7 +87,7 @@ async def _work(host: str, port: int, attacks: Iterator[Attack], findings: Findi
         findings.sent += 1
         if stream is None:
             stream = await trio.open_tcp_stream(host, port)
-        answered: Answered | None = None
+        answered: Answer | None = None
         with trio.move_on_after(ANSWER_PATIENCE_S) as waiting:
             answered = await _exchange(stream, one)
         if waiting.cancelled_caught:
@@ -102,7 +102,7 @@ async def _work(host: str, port: int, attacks: Iterator[Attack], findings: Findi
         await trio.aclose_forcefully(stream)
 
 
-async def _exchange(stream: trio.SocketStream, one: Attack) -> Answered | None:
+async def _exchange(stream: trio.SocketStream, one: Attack) -> Answer | None:
     """Send a request, and return the answer, or None if there is none."""
     with suppress(trio.BrokenResourceError):
         await stream.send_all(one.data)
@@ -116,14 +116,14 @@ async def _exchange(stream: trio.SocketStream, one: Attack) -> Answered | None:
     try:
         return await _answer(stream, parser, received)
     except h11.RemoteProtocolError:
-        return Answered(NO_HTTP, "", bytes(received), goes_on=False) if received else None
+        return Answer(NO_HTTP, "", bytes(received), goes_on=False) if received else None
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         return None
 
 
 async def _answer(
     stream: trio.SocketStream, parser: h11.Connection, received: bytearray
-) -> Answered | None:
+) -> Answer | None:
     response: h11.Response | None = None
     content = bytearray()
     while not isinstance(event := parser.next_event(), h11.EndOfMessage):
@@ -144,10 +144,10 @@ async def _answer(
     headers = dict(response.headers)
     media = headers.get(b"content-type", b"").decode("latin-1")
     goes_on = headers.get(b"connection") != b"close" and not parser.trailing_data[0]
-    return Answered(response.status_code, media, bytes(content), goes_on)
+    return Answer(response.status_code, media, bytes(content), goes_on)
 
 
-def _judge(one: Attack, answered: Answered | None, findings: Findings) -> None:
+def _judge(one: Attack, answered: Answer | None, findings: Findings) -> None:
     status = 0 if answered is None else answered.status
     findings.statuses[one.kind, status] += 1
     if answered is None:
@@ -174,7 +174,7 @@ GROWS_EACH_BYTES: Final = 2_000
 
 @final
 @attrs.frozen
-class Look:
+class ServiceState:
     """What a service holds.
 
     Attributes:
@@ -190,7 +190,7 @@ class Look:
     streams: float
 
 
-def look(served: Served) -> Look:
+def read_state(served: Served) -> ServiceState:
     """Return what a service holds."""
     answer = served.client.get("/metrics", headers={"accept": "text/plain"})
     assert answer.status_code == 200, answer.text
@@ -200,7 +200,7 @@ def look(served: Served) -> Look:
         for sample in family.samples
         if not sample.labels
     }
-    return Look(
+    return ServiceState(
         values["process_resident_memory_bytes"],
         values["process_open_fds"],
         values["muster_connections"],
@@ -208,7 +208,7 @@ def look(served: Served) -> Look:
     )
 
 
-def faults_after(served: Served, before: Look, sent: int) -> list[str]:
+def faults_after(served: Served, before: ServiceState, sent: int) -> list[str]:
     """Return what is wrong with a service after an attack.
 
     Args:
@@ -217,9 +217,11 @@ def faults_after(served: Served, before: Look, sent: int) -> list[str]:
         sent: How many requests were sent.
     """
     until = time.monotonic() + PATIENCE_S
-    after = look(served)
+    after = read_state(served)
     while _has_left_open(before, after) and time.monotonic() < until:
-        after = look(served)  # A connection lingers for a moment, so that its client reads all.
+        after = read_state(
+            served
+        )  # A connection lingers for a moment, so that its client reads all.
     faults: list[str] = []
     health = served.client.get("/healthz")
     if health.status_code != 200:
@@ -232,7 +234,7 @@ def faults_after(served: Served, before: Look, sent: int) -> list[str]:
     return faults
 
 
-def _has_left_open(before: Look, after: Look) -> bool:
+def _has_left_open(before: ServiceState, after: ServiceState) -> bool:
     return (
         after.files > before.files + 4
         or after.connections > before.connections

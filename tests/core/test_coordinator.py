@@ -438,7 +438,7 @@ def test_a_burst_below_one_parent_costs_every_queue_one_recomputation() -> None:
 # Any scenario
 
 
-class Checked(Tree):
+class CheckedTree(Tree):
     """A tree that checks itself after every batch."""
 
     @override
@@ -454,7 +454,7 @@ class Checked(Tree):
 def test_machines_and_view_agree_after_every_batch_whoever_goes_first(
     scenario: list[Step], seed: int
 ) -> None:
-    compare(scenario, lambda steps: Checked(pick=Random(seed).randrange).run(steps))
+    compare(scenario, lambda steps: CheckedTree(pick=Random(seed).randrange).run(steps))
 
 
 def test_without_timers_there_is_no_deadline() -> None:

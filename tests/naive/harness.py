@@ -189,7 +189,7 @@ class Drive:
 
 
 @final
-class Played(list[Step]):
+class PlayedSteps(list[Step]):
     """Steps that a naive scheduler takes as they are appended, which need not be taken again.
 
     Args:
@@ -214,7 +214,7 @@ class Played(list[Step]):
 
 def _driven(scenario: Scenario) -> Drive:
     """Give a drive that has taken all steps of a scenario."""
-    drive = scenario.take_drive() if isinstance(scenario, Played) else None
+    drive = scenario.take_drive() if isinstance(scenario, PlayedSteps) else None
     if drive is None:
         drive = Drive(NaiveScheduler())
         for index, step in enumerate(scenario):

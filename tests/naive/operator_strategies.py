@@ -61,7 +61,7 @@ class LimitTheme:
 
 
 @attrs.frozen
-class Least:
+class Allowance:
     """The least that the queues from the root down give to one name.
 
     Attributes:
@@ -72,16 +72,16 @@ class Least:
     max: Mapping[str, int] = attrs.field(factory=dict[str, int])
     applications: int = 0
 
-    def and_also(self, entry: LimitEntry) -> Least:
+    def and_also(self, entry: LimitEntry) -> Allowance:
         """Give the least of this and of an entry."""
         amounts = dict(self.max)
         for name, most in entry.max.amounts:
             amounts[name] = min(most, amounts.get(name, most))
         both = [apps for apps in (self.applications, entry.max_applications) if apps]
-        return Least(amounts, min(both, default=0))
+        return Allowance(amounts, min(both, default=0))
 
 
-Above = dict[Name, Least]
+Above = dict[Name, Allowance]
 
 
 def limited(
@@ -101,7 +101,7 @@ def limited(
     inside = dict(above)
     for entry in entries:
         for name in named(entry):
-            inside[name] = inside.get(name, Least()).and_also(entry)
+            inside[name] = inside.get(name, Allowance()).and_also(entry)
     children = tuple(limited(child, theme, drawn, change, inside) for child in queue.children)
     return attrs.evolve(queue, limits=entries, children=children)
 
@@ -164,10 +164,10 @@ def named(entry: LimitEntry) -> list[Name]:
     return users + [("group", name) for name in entry.groups]
 
 
-def allowance(name: Name, above: Above) -> Least:
+def allowance(name: Name, above: Above) -> Allowance:
     """Give the least that the queues above give to a name, or to all where none names it."""
     kind, _ = name
-    return above.get(name, above.get((kind, EVERY_NAME), Least()))
+    return above.get(name, above.get((kind, EVERY_NAME), Allowance()))
 
 
 def faults(queue: QueueConfig, above: Above | None = None) -> list[str]:
@@ -191,12 +191,12 @@ def faults(queue: QueueConfig, above: Above | None = None) -> list[str]:
         for name in named(entry):
             found += _faults_of(name, entry, seen, allowance(name, above))
             seen.append(name)
-            inside[name] = inside.get(name, Least()).and_also(entry)
+            inside[name] = inside.get(name, Allowance()).and_also(entry)
     below = [fault for child in queue.children for fault in faults(child, inside)]
     return [f"{queue.path}: {fault}" for fault in found] + below
 
 
-def _faults_of(name: Name, entry: LimitEntry, seen: list[Name], most: Least) -> Iterator[str]:
+def _faults_of(name: Name, entry: LimitEntry, seen: list[Name], most: Allowance) -> Iterator[str]:
     kind, text = name
     if name in seen:
         yield f"{text} twice"

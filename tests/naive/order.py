@@ -32,7 +32,7 @@ from tests.naive.state import ROOT, App, Ask, Node, Queue, World, awake, lineage
 
 
 @attrs.frozen
-class Standing:
+class ApplyingLimit:
     """A limit that applies to an application in one queue.
 
     Attributes:
@@ -80,7 +80,7 @@ def look_up_anew(world: World) -> None:
             app.counts_for = group_for(world, app)
 
 
-def applying(world: World, app: App) -> Iterator[Standing]:
+def applying(world: World, app: App) -> Iterator[ApplyingLimit]:
     """Give the limits that apply to an application, from the leaf up."""
     user, group = user_of(app), app.counts_for
     for path in lineage(app.queue):
@@ -88,20 +88,22 @@ def applying(world: World, app: App) -> Iterator[Standing]:
         own = [entry for entry in entries if user is not None and user in entry.users]
         every = [entry for entry in entries if EVERY_NAME in entry.users]
         for entry in (own or every)[:1]:
-            yield Standing(Code.USER_LIMIT, user, path, entry, lambda other: user_of(other) == user)
+            yield ApplyingLimit(
+                Code.USER_LIMIT, user, path, entry, lambda other: user_of(other) == user
+            )
         for entry in entries:
             if group is not None and group in entry.groups:
-                yield Standing(
+                yield ApplyingLimit(
                     Code.GROUP_LIMIT, group, path, entry, lambda other: other.counts_for == group
                 )
 
 
-def over(picture: Picture, ask: Ask) -> list[Standing]:
+def over(picture: Picture, ask: Ask) -> list[ApplyingLimit]:
     """Give the ``maxresources`` above which an ask would bring its user or its group."""
     return [one for one in applying(picture.world, ask.app) if not _has_room(picture, one, ask)]
 
 
-def _has_room(picture: Picture, limit: Standing, ask: Ask) -> bool:
+def _has_room(picture: Picture, limit: ApplyingLimit, ask: Ask) -> bool:
     counted = [
         held
         for held in picture.held
@@ -110,20 +112,20 @@ def _has_room(picture: Picture, limit: Standing, ask: Ask) -> bool:
     return within(ask.wants, total_of(counted), dict(limit.entry.max.amounts))
 
 
-def full(picture: Picture, app: App) -> list[Standing]:
+def full(picture: Picture, app: App) -> list[ApplyingLimit]:
     """Give the ``maxapplications`` that keep an application which does not run waiting."""
     if runs(app):
         return []
     return [one for one in applying(picture.world, app) if _is_full(picture, one)]
 
 
-def _is_full(picture: Picture, limit: Standing) -> bool:
+def _is_full(picture: Picture, limit: ApplyingLimit) -> bool:
     there = [app for app in picture.world.below(limit.path) if limit.shares(app)]
     most = limit.entry.max_applications
     return most > 0 and sum(map(runs, there)) >= most
 
 
-def against(picture: Picture, ask: Ask, code: Code) -> list[Standing]:
+def against(picture: Picture, ask: Ask, code: Code) -> list[ApplyingLimit]:
     """Give the limits of users, or those of groups, that keep an ask from running."""
     both = over(picture, ask) + full(picture, ask.app)
     found = [one for one in both if one.code is code]

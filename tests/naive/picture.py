@@ -442,22 +442,22 @@ class Room:
 
 
 @attrs.frozen
-class Typical:
+class TypicalShape:
     """A shape that many asks have, and its weight."""
 
     shape: AskShape
     weight: int
 
 
-def typical_asks(world: World) -> tuple[Typical, ...]:
+def typical_asks(world: World) -> tuple[TypicalShape, ...]:
     """Give the typical asks: those that are named, or else those that were learned."""
     named = [
-        Typical(AskShape.of(dict(one.devices), one.resources), one.weight)
+        TypicalShape(AskShape.of(dict(one.devices), one.resources), one.weight)
         for one in world.config.typical
     ]
     if named:
         return tuple(named)
-    return tuple(Typical(shape, number) for shape, number in Counter(world.learned).items())
+    return tuple(TypicalShape(shape, number) for shape, number in Counter(world.learned).items())
 
 
 def learn(world: World) -> None:
@@ -488,7 +488,7 @@ def fits(room: Room, shape: AskShape) -> bool:
     return has_room and all(fits_devices(room, kind, need) for kind, need in shape.devices)
 
 
-def fragmentation(room: Room, typical: Iterable[Typical]) -> int:
+def fragmentation(room: Room, typical: Iterable[TypicalShape]) -> int:
     """Give the fragmentation F of a node: what typical asks cannot use of its devices."""
     whole = 0
     for one in typical:
@@ -518,13 +518,13 @@ def room_of(picture: Picture, node: Node) -> Room:
     )
 
 
-def typical_of(picture: Picture) -> tuple[Typical, ...]:
+def typical_of(picture: Picture) -> tuple[TypicalShape, ...]:
     """Give the typical asks, counted once for each picture."""
     return _typical(picture, None)
 
 
 @remembered
-def _typical(picture: Picture, _: None) -> tuple[Typical, ...]:
+def _typical(picture: Picture, _: None) -> tuple[TypicalShape, ...]:
     return typical_asks(picture.world)
 
 

@@ -513,7 +513,7 @@ class _Outcome(Enum):
 
 
 @attrs.frozen
-class _Before:
+class _StateBefore:
     """What was before an attempt.
 
     Attributes:
@@ -625,14 +625,14 @@ class _Round:
     def _attempt(self, gang: Gang, first: Ask) -> None:
         """Try a member of an unsatisfied gang and, once it holds a node, the others."""
         world = self._world
-        before = _Before(len(world.log), waiting(world, *group_of(world, gang.name).gangs))
+        before = _StateBefore(len(world.log), waiting(world, *group_of(world, gang.name).gangs))
         if self._member(first, before) is not _Outcome.WAITS:
             return
         while (ask := self._next(gang)) is not None:
             if self._member(ask, before) in {_Outcome.SATISFIED, _Outcome.RELEASED}:
                 return
 
-    def _member(self, ask: Ask, before: _Before) -> _Outcome:
+    def _member(self, ask: Ask, before: _StateBefore) -> _Outcome:
         world = self._world
         self._tried.add(ask)
         gang = world.gangs[ask.gang or ""]
@@ -658,7 +658,7 @@ class _Round:
         world.log.append(ask.say(Kind.WAITING, node.name))
         return _Outcome.WAITS
 
-    def _fails(self, ask: Ask, group: Group, before: _Before) -> _Outcome:
+    def _fails(self, ask: Ask, group: Group, before: _StateBefore) -> _Outcome:
         """A member fitted nowhere: of a Strict group nothing waits any longer."""
         world = self._world
         if not group.strict:

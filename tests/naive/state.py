@@ -215,7 +215,7 @@ class Queue:
 
 
 @attrs.define
-class Past:
+class PastUsage:
     """What somebody has had up to the last end of a tick, and since then: by type."""
 
     used: dict[str, int] = attrs.field(factory=dict[str, int])
@@ -385,8 +385,8 @@ class World:
     reserved_before: list[Reservation] = attrs.field(factory=list[Reservation])
     announced: dict[Ask, Decision] = attrs.field(factory=dict[Ask, Decision])
     searches: list[Searches] = attrs.field(factory=list[Searches])
-    usage: dict[tuple[str, str | None], Past] = attrs.field(
-        factory=dict[tuple[str, str | None], Past]
+    usage: dict[tuple[str, str | None], PastUsage] = attrs.field(
+        factory=dict[tuple[str, str | None], PastUsage]
     )
     over_since: dict[str, int] = attrs.field(factory=dict[str, int])
     reached: Counter[str] = attrs.field(factory=Counter[str])

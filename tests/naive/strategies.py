@@ -38,7 +38,7 @@ from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.values.configuration import LimitEntry, PlacementFilter, PlacementRule, TypicalAsk
 from muster_core.values.devices import DeviceNeed
-from tests.naive.harness import SETTLE, Drive, Played, Step, What
+from tests.naive.harness import SETTLE, Drive, PlayedSteps, Step, What
 from tests.naive.picture import resolve
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.theme import TYPES, Choices, Theme, drawn, themed
@@ -58,7 +58,7 @@ _GUARANTEES: Final = (*(None,) * 5, *range(3, -1, -1))
 
 
 @attrs.define
-class Raw:
+class RawQueue:
     """A queue while it is being drawn."""
 
     name: str
@@ -70,7 +70,7 @@ class Raw:
     template: Template | None
     submit_acl: Acl | None
     admin_acl: Acl | None
-    children: list[Raw]
+    children: list[RawQueue]
 
 
 def _amounts(choices: Choices, theme: Theme, options: Sequence[int | None]) -> dict[str, int]:
@@ -102,12 +102,12 @@ def _template(choices: Choices, theme: Theme) -> Template | None:
 
 
 @st.composite
-def raw_queues(draw: st.DrawFn, theme: Theme, name: str = "root", depth: int = 0) -> Raw:
+def raw_queues(draw: st.DrawFn, theme: Theme, name: str = "root", depth: int = 0) -> RawQueue:
     """Draw a queue and all below it."""
     choices = draw(drawn(_QUEUE_BYTES))
     width = choices.of(theme.widths[depth])
     is_root = depth == 0
-    return Raw(
+    return RawQueue(
         name=name,
         says_parent=choices.one_in(5),
         properties=_properties(choices, theme),
@@ -124,7 +124,7 @@ def raw_queues(draw: st.DrawFn, theme: Theme, name: str = "root", depth: int = 0
 
 
 @st.composite
-def changed(draw: st.DrawFn, theme: Theme, raw: Raw) -> Raw:
+def changed(draw: st.DrawFn, theme: Theme, raw: RawQueue) -> RawQueue:
     """Draw a tree that comes from another one by some changes, mostly few."""
     choices = draw(drawn(len(CHILD_NAMES) + 1))
     source = raw
@@ -143,7 +143,7 @@ def changed(draw: st.DrawFn, theme: Theme, raw: Raw) -> Raw:
     )
 
 
-def mend(raw: Raw, limits_above: dict[str, int], applications_above: int) -> dict[str, int]:
+def mend(raw: RawQueue, limits_above: dict[str, int], applications_above: int) -> dict[str, int]:
     """Make a tree keep the rules of the loader.
 
     Returns:
@@ -170,7 +170,7 @@ def mend(raw: Raw, limits_above: dict[str, int], applications_above: int) -> dic
     return counted
 
 
-def _drop_guaranteed(raw: Raw, name: str) -> None:
+def _drop_guaranteed(raw: RawQueue, name: str) -> None:
     raw.guaranteed.pop(name, None)
     for child in raw.children:
         _drop_guaranteed(child, name)
@@ -184,7 +184,7 @@ def _mended_template(template: Template, applications_above: int) -> Template:
 
 
 def built(
-    raw: Raw, above: str | None = None, settings_above: Settings | None = None
+    raw: RawQueue, above: str | None = None, settings_above: Settings | None = None
 ) -> QueueConfig:
     """Make the typed configuration of a mended tree."""
     path = raw.name if above is None else f"{above}.{raw.name}"
@@ -215,7 +215,7 @@ def settings_of(texts: Mapping[str, str], path: str, above: Settings | None) -> 
 
 
 @st.composite
-def partitions(draw: st.DrawFn, raw: Raw) -> Configuration:
+def partitions(draw: st.DrawFn, raw: RawQueue) -> Configuration:
     """Draw the settings of the partition around a tree."""
     mend(raw, {}, 0)
     choices = draw(drawn(6))
@@ -302,7 +302,7 @@ class Assembly:
     def __init__(self, theme: Theme, configs: list[Configuration]) -> None:
         self.theme = theme
         self.drive = Drive(NaiveScheduler())
-        self.steps = Played(self.drive)
+        self.steps = PlayedSteps(self.drive)
         self.configs = configs
         known = sorted({path for config in configs for path in paths(config.root)})
         leaves = [one for one in known if not any(other.startswith(one + ".") for other in known)]

@@ -11,7 +11,7 @@ from muster_core.events import SetUsage
 from muster_core.snapshots import UsageSnapshot
 from tests.naive import directory
 from tests.naive.picture import Picture
-from tests.naive.state import ROOT, App, Past, World, add, parent_path, total_of
+from tests.naive.state import ROOT, App, PastUsage, World, add, parent_path, total_of
 
 Holder = tuple[str, str | None]
 """The path of a queue, and the name of a user of it; None for the queue itself."""
@@ -58,13 +58,13 @@ def pass_to(world: World, now_us: int) -> None:
     """Let time pass since the last batch, in which nothing was allocated or freed."""
     picture = Picture(world)
     for holder in list(holders(world)):
-        past = world.usage.setdefault(holder, Past())
+        past = world.usage.setdefault(holder, PastUsage())
         tick_us = half_life_us(world, holder) // 256
         _pass(past, allocated(picture, holder), tick_us, world.now_us, now_us)
         world.reached["usage"] += any(past.used.values())
 
 
-def _pass(past: Past, held: dict[str, int], tick_us: int, since_us: int, now_us: int) -> None:
+def _pass(past: PastUsage, held: dict[str, int], tick_us: int, since_us: int, now_us: int) -> None:
     while True:
         end_us = (since_us // tick_us + 1) * tick_us
         until_us = min(end_us, now_us)
@@ -90,7 +90,7 @@ def tidy(world: World) -> None:
 def share(picture: Picture, holder: Holder) -> float:
     """Give the past share of somebody."""
     world, (path, user) = picture.world, holder
-    past, now = world.usage.get(holder, Past()), allocated(picture, holder)
+    past, now = world.usage.get(holder, PastUsage()), allocated(picture, holder)
     tick_us = half_life_us(world, holder) // 256
     weight = world.queues[path].settings.weight if user is None else 1
     return max(
@@ -123,7 +123,7 @@ def set_usage(world: World, event: SetUsage) -> None:
     if holder == (ROOT, None) or not half_life_us(world, holder):
         msg = f"queue: the usage of {holder} does not count"
         raise RefusedError(msg)
-    past = world.usage.setdefault(holder, Past())
+    past = world.usage.setdefault(holder, PastUsage())
     past.used.update((name, amount * 1_000_000) for name, amount in event.usage.items())
 
 
@@ -135,7 +135,7 @@ def snapshots(world: World) -> tuple[UsageSnapshot, ...]:
         holders(world), key=lambda one: (one[0], one[1] is not None, one[1] or "")
     ):
         holder = path, user
-        past = world.usage.get(holder, Past())
+        past = world.usage.get(holder, PastUsage())
         weight = world.queues[path].settings.weight if user is None else 1
         siblings = [other for other in holders(world) if _are_siblings(holder, other)]
         weights = [world.queues[one].settings.weight if by is None else 1 for one, by in siblings]

@@ -18,7 +18,7 @@ AROUND: Final = 2
 
 
 @attrs.frozen
-class Compared:
+class Comparison:
     """What came of comparing the items of a kind.
 
     Attributes:
@@ -53,7 +53,7 @@ class Compared:
             yield f"  and {len(self.wrong) - most:,} more"
 
 
-def compare(old: Path, new: Path, least: int) -> Compared:
+def compare(old: Path, new: Path, least: int) -> Comparison:
     """Compare the items of a kind.
 
     Args:
@@ -72,7 +72,7 @@ def compare(old: Path, new: Path, least: int) -> Compared:
             was, is_ = (old / name).read_bytes(), (new / name).read_bytes()
             if was != is_:
                 wrong.append((unquote(name), difference(was, is_)))
-    return Compared(len(before | after), wrong, least, (len(before), len(after)))
+    return Comparison(len(before | after), wrong, least, (len(before), len(after)))
 
 
 def difference(old: bytes, new: bytes) -> str:

@@ -73,7 +73,7 @@ def program() -> Iterator[tuple[int, list[Event]]]:
 
 
 @final
-class Fixed:
+class FixedService:
     """A service in the fixed state.
 
     Attributes:
@@ -106,7 +106,7 @@ class Fixed:
 
 
 @contextmanager
-def in_fixed_state() -> Generator[Fixed]:
+def in_fixed_state() -> Generator[FixedService]:
     """Start a service, and let the program happen."""
     with tempfile.TemporaryDirectory(prefix="same-") as path:
         folder = Path(path)
@@ -128,7 +128,7 @@ def in_fixed_state() -> Generator[Fixed]:
                 with clock.open("r+b") as file:
                     file.write(NANOSECONDS.pack(START_NS + after_s * 10**9))
                 answers.append(served.client.post("/api/v1/events", json=events))
-            yield Fixed(folder, served, answers)
+            yield FixedService(folder, served, answers)
 
 
 PLACES: Final = (
@@ -319,7 +319,7 @@ def show_clients(write: Write) -> None:
             write(f"{number:02} {CLIENTS[number]}", text)
 
 
-def run_clients(fixed: Fixed) -> Iterator[Run]:
+def run_clients(fixed: FixedService) -> Iterator[Run]:
     """Run the commands that ask a server."""
     os.environ["MUSTER_SERVER"] = fixed.url
     for command in CLIENTS:

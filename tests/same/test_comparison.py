@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.same.collector import keep
-from tests.same.comparison import WIDTH, Compared, compare
+from tests.same.comparison import WIDTH, Comparison, compare
 from tests.same.inputs import draw
 from tests.same.interface import masked, show_help
 from tests.same.replays import feeds_below, replay_feeds
@@ -32,7 +32,7 @@ def new(old: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(old, tmp_path / "new"))
 
 
-def report_on(result: Compared) -> str:
+def report_on(result: Comparison) -> str:
     return "\n".join(result.lines("help", 3))
 
 

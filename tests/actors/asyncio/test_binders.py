@@ -203,7 +203,7 @@ def test_the_reason(
 
 @both_modes
 def test_being_late(mode: Mode) -> None:
-    class Late(Recorder):
+    class LateRecorder(Recorder):
         @override
         async def run(
             self, allocation: muster.asyncio.Allocation, started: Callable[[], None], /
@@ -211,7 +211,7 @@ def test_being_late(mode: Mode) -> None:
             await super().run(allocation, lambda: None)
 
     async def main() -> None:
-        binder = Late()
+        binder = LateRecorder()
         async with open_scheduler(
             mode=mode, binder=binder, bind_timeout=0.001, bind_attempts=1
         ) as scheduler:

@@ -295,12 +295,12 @@ def test_instants_outside_of_the_history(directory: Path, tmp_path: Path) -> Non
 
 
 async def test_an_ask_that_was_given_up(tmp_path: Path) -> None:
-    class Never:
+    class FailingBinder:
         async def run(self, allocation: muster.Allocation, _: Callable[[], None]) -> None:
             raise ValueError(allocation.ask)
 
     async with muster.open_scheduler(
-        store=tmp_path / "state", clock=SetClock(), binder=Never(), bind_attempts=2
+        store=tmp_path / "state", clock=SetClock(), binder=FailingBinder(), bind_attempts=2
     ) as scheduler:
         await scheduler.add_node("n", {"vcore": 1})
         await scheduler.add_app("a", "root.q")

@@ -268,14 +268,14 @@ def test_events_are_written_as_they_are_read() -> None:
         def write(self, data: bytes, /) -> None:
             written.append(data)
 
-    class Endless:
+    class EndlessFeed:
         def read(self, _size: int, /) -> bytes:
             if len(written) > 50:
                 raise OSError(5, "enough")
             return b'{"op": "settle"}\n'
 
     with pytest.raises(FeedError, match="enough"):
-        convert(Endless(), Sink())
+        convert(EndlessFeed(), Sink())
 
 
 CONFIGURE = b"- {op: configure, file: queues.yaml}\n- {op: add_app, app: a, queue: root.q}\n"

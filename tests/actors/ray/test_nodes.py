@@ -276,7 +276,7 @@ async def test_a_node_that_somebody_has_removed_comes_again_with_the_next_change
         assert (await nodes(scheduler))["a1"].capacity == {"vcore": 4000}
 
 
-class Reluctant:
+class RefusingScheduler:
     """A scheduler that refuses what is said of nodes, as often as a test says."""
 
     def __init__(self, scheduler: muster.Scheduler) -> None:
@@ -297,7 +297,7 @@ async def test_a_change_that_is_refused_is_tried_again(tmp_path: Path) -> None:
         muster.open_scheduler() as scheduler,
         trio.open_nursery() as nursery,
     ):
-        books = Reluctant(scheduler)
+        books = RefusingScheduler(scheduler)
         await nursery.start(stage.ray.follow, books)
         ask = await (await scheduler.add_app("a", "q")).add_ask("k", ONE, node="a1")
         allocation = await ask.bound()

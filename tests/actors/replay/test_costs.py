@@ -195,7 +195,7 @@ def _ask(name: str) -> Ask:
     return Ask(0, 0, "", 1, 0, name, one, Shape(one), 0)
 
 
-class Plain:
+class PlainCosts:
     """The same figures, from snapshots and decisions, with exact fractions."""
 
     def __init__(self, end_us: int) -> None:
@@ -245,8 +245,8 @@ class Plain:
                     sums[1] += one.at_us - since_us
 
 
-def plainly(feed: Sequence[FeedItem], end_us: int) -> Plain:
-    scheduler, plain, items = PlainScheduler(), Plain(end_us), deque(feed)
+def plainly(feed: Sequence[FeedItem], end_us: int) -> PlainCosts:
+    scheduler, plain, items = PlainScheduler(), PlainCosts(end_us), deque(feed)
     while True:
         due_us = scheduler.machine.next_deadline_us()
         coming = [items[0].at_us] if items else []

@@ -441,7 +441,7 @@ class Span(NamedTuple):
 
 
 @attrs.define
-class Anew:
+class RecomputedMeasures:
     """All that happened in a replay."""
 
     stories: list[Story] = attrs.field(factory=list[Story])
@@ -449,8 +449,8 @@ class Anew:
     log: list[Announced] = attrs.field(factory=list[Announced])
 
 
-def anew(feed: Sequence[FeedItem], end_us: int) -> Anew:
-    found, scheduler, items = Anew(), PlainScheduler(), deque(feed)
+def anew(feed: Sequence[FeedItem], end_us: int) -> RecomputedMeasures:
+    found, scheduler, items = RecomputedMeasures(), PlainScheduler(), deque(feed)
     latest: dict[str, Story] = {}
     now_us = 0
     while True:
@@ -492,7 +492,7 @@ def span_of(scheduler: PlainScheduler, begin_us: int, end_us: int) -> Span:
     return Span(begin_us, end_us, apps, held, there)
 
 
-def _tell(found: Anew, latest: dict[str, Story], one: Announced) -> None:
+def _tell(found: RecomputedMeasures, latest: dict[str, Story], one: Announced) -> None:
     decision = one.decision
     found.log.append(one)
     app = decision.app
@@ -524,7 +524,7 @@ def check_group(group: JobGroup, jobs: Sequence[tuple[Story, int, int]]) -> None
 
 
 def check_weighted(
-    found: Anew, measures: JobMeasures, jobs: Sequence[tuple[Story, int, int]]
+    found: RecomputedMeasures, measures: JobMeasures, jobs: Sequence[tuple[Story, int, int]]
 ) -> None:
     areas: dict[str, int] = defaultdict(int)
     waited: dict[str, int] = defaultdict(int)
@@ -540,7 +540,9 @@ def check_weighted(
     }
 
 
-def check_until_arrival(found: Anew, feed: Sequence[FeedItem], summary: Summary) -> None:
+def check_until_arrival(
+    found: RecomputedMeasures, feed: Sequence[FeedItem], summary: Summary
+) -> None:
     refused = {one.decision.index for one in found.log if one.decision.kind is Kind.REJECTED}
     came = [
         item.at_us

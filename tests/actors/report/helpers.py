@@ -45,7 +45,7 @@ EVERYTHING = """\
 
 
 @attrs.frozen
-class Recorded:
+class RecordedReplay:
     """A replay that was recorded.
 
     Attributes:
@@ -65,10 +65,10 @@ class Recorded:
         return page(content)
 
 
-async def recorded(feed: str, until_us: int | None = None, start_us: int = 0) -> Recorded:
+async def recorded(feed: str, until_us: int | None = None, start_us: int = 0) -> RecordedReplay:
     """Replay a feed, perhaps up to an instant or from one on only, and record it."""
     facts, rest = begun_at(iter(items(feed)), start_us) if start_us else (None, items(feed))
-    found = Recorded(Recorder(), Tally(), [])
+    found = RecordedReplay(Recorder(), Tally(), [])
     log = Recording()
     await replay(
         rest,

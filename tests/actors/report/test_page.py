@@ -16,7 +16,7 @@ from muster.report import Content, Ending, Recorder, page
 from muster.report._node_records import MOST_BARS, ReservedBar
 from muster.report._queue_records import MOST_USERS, OTHER_USERS, UserRecords
 from muster_core.decisions import Kind
-from tests.actors.report.helpers import EVERYTHING, Reader, Recorded, known, recorded, tile
+from tests.actors.report.helpers import EVERYTHING, Reader, RecordedReplay, known, recorded, tile
 from tests.actors.samples import RESERVED
 
 EVIL = "<script>alert(1)<!--\"'&amp;]]>\u202e\u0007"
@@ -24,11 +24,11 @@ EVIL_IN_YAML = '"<script>alert(1)<!--\\"\'&amp;]]>\\u202e\\u0007"'
 
 
 @pytest.fixture
-async def everything() -> Recorded:
+async def everything() -> RecordedReplay:
     return await recorded(EVERYTHING)
 
 
-async def test_it_is_well_formed(everything: Recorded) -> None:
+async def test_it_is_well_formed(everything: RecordedReplay) -> None:
     read = Reader(everything.page)
 
     assert read.tags["svg"] >= 5
@@ -39,7 +39,7 @@ async def test_it_is_well_formed(everything: Recorded) -> None:
         assert link[1:] in ids
 
 
-async def test_it_needs_nothing_else(everything: Recorded) -> None:
+async def test_it_needs_nothing_else(everything: RecordedReplay) -> None:
     html = everything.page
     read = Reader(html)
 
@@ -49,7 +49,7 @@ async def test_it_needs_nothing_else(everything: Recorded) -> None:
     assert "default-src 'none'" in html
 
 
-async def test_it_says_what_was_recorded(everything: Recorded) -> None:
+async def test_it_says_what_was_recorded(everything: RecordedReplay) -> None:
     html, summary, text = everything.page, everything.tally.summary(), Reader(everything.page).text
     used = everything.recorder.used["vcore"]
     there = everything.recorder.there["vcore"]
@@ -66,7 +66,7 @@ async def test_it_says_what_was_recorded(everything: Recorded) -> None:
     assert "c/huge" in text
 
 
-async def test_bars_in_the_page_are_those_of_the_decisions(everything: Recorded) -> None:
+async def test_bars_in_the_page_are_those_of_the_decisions(everything: RecordedReplay) -> None:
     bars = known(everything.page)["bars"]
     bound = [
         f"{announced.decision.app}/{announced.decision.ask}"
@@ -80,7 +80,7 @@ async def test_bars_in_the_page_are_those_of_the_decisions(everything: Recorded)
     assert {int(number) for number in read.attributes["data-i"]} == set(range(len(bars)))
 
 
-async def test_series_in_the_page_are_those_of_the_recorder(everything: Recorded) -> None:
+async def test_series_in_the_page_are_those_of_the_recorder(everything: RecordedReplay) -> None:
     data = known(everything.page)
     usage = data["charts"][0]["r"]
     rows = {row["n"]: row["v"] for row in usage}
@@ -179,7 +179,7 @@ async def test_evictions_are_marked() -> None:
         (Ending.STOPPED, "Stopped at the first event that was refused (line 23): "),
     ],
 )
-async def test_how_it_ended(everything: Recorded, ending: Ending, text: str | None) -> None:
+async def test_how_it_ended(everything: RecordedReplay, ending: Ending, text: str | None) -> None:
     html = page(Content(everything.recorder, everything.tally.summary(), "f", ending))
 
     assert ('<p class="note">' in html) is (text is not None)
@@ -213,7 +213,7 @@ async def test_there_is_no_list_of_no_remarks() -> None:
     assert 'id="remarks"' not in (await recorded("- {op: settle, at: 5}\n")).page
 
 
-async def test_an_event_without_a_line_has_its_index(everything: Recorded) -> None:
+async def test_an_event_without_a_line_has_its_index(everything: RecordedReplay) -> None:
     summary = everything.tally.summary()
     refusals = tuple(attrs.evolve(remark, line=None) for remark in summary.first_refusals)
     summary = attrs.evolve(summary, first_refusals=refusals)

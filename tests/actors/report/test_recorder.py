@@ -25,7 +25,7 @@ from muster.report._timeline import LevelRanges, Series, Span, Timeline, joined
 from muster.testing import Recording
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.snapshots import Snapshot
-from tests.actors.report.helpers import EVERYTHING, Recorded, recorded
+from tests.actors.report.helpers import EVERYTHING, RecordedReplay, recorded
 from tests.share import every
 
 FEEDS = Path(__file__).parents[2] / "feeds"
@@ -44,7 +44,7 @@ SPEC_FEEDS = sorted(
 
 
 @final
-class Last:
+class EndWatcher:
     """Watches nothing but the end.
 
     Attributes:
@@ -93,11 +93,11 @@ def area(series: Series | None) -> int:
 
 
 @pytest.fixture
-async def everything() -> Recorded:
+async def everything() -> RecordedReplay:
     return await recorded(EVERYTHING)
 
 
-async def test_usage_is_that_of_the_decisions(everything: Recorded) -> None:
+async def test_usage_is_that_of_the_decisions(everything: RecordedReplay) -> None:
     recorder, end_us = everything.recorder, everything.recorder.end_us
     cores = {"a": 1000, "b": 1000, "c": 1000}
     naive: Counter[str] = Counter()
@@ -117,7 +117,7 @@ async def test_usage_is_that_of_the_decisions(everything: Recorded) -> None:
     assert area(recorder.there["vcore"]) == 4000 * (end_us + 30_000_000)
 
 
-async def test_pending_and_running_are_those_of_the_decisions(everything: Recorded) -> None:
+async def test_pending_and_running_are_those_of_the_decisions(everything: RecordedReplay) -> None:
     recorder = everything.recorder
     came = {"a": (9, 0), "b": (2, 10_000_000), "c": (5, 12_000_000)}
     end_us = recorder.end_us
@@ -139,7 +139,7 @@ async def test_pending_and_running_are_those_of_the_decisions(everything: Record
     assert area(root.pending) == pending - running - finished
 
 
-async def test_bars_are_those_of_the_decisions(everything: Recorded) -> None:
+async def test_bars_are_those_of_the_decisions(everything: RecordedReplay) -> None:
     recorder = everything.recorder
     naive = [
         (decision.node, decision.app, decision.ask, begin, end)
@@ -161,7 +161,7 @@ async def test_bars_are_those_of_the_decisions(everything: Recorded) -> None:
     )
 
 
-async def test_waits_are_those_of_the_summary(everything: Recorded) -> None:
+async def test_waits_are_those_of_the_summary(everything: RecordedReplay) -> None:
     summary = everything.tally.summary()
     recorder = everything.recorder
 
@@ -176,7 +176,7 @@ async def test_waits_are_those_of_the_summary(everything: Recorded) -> None:
     assert longest[1].wait_us == round((summary.wait.longest_s or 0) * 1e6)
 
 
-async def test_it_says_why(everything: Recorded) -> None:
+async def test_it_says_why(everything: RecordedReplay) -> None:
     reasons = everything.recorder.reasons
     huge = reasons.reasons_of(("c", "huge"))
 
@@ -279,7 +279,7 @@ def test_watching_changes_nothing(path: Path) -> None:
     """The decisions are the same, and in the end the counts are those of the scheduler."""
     plain, watched = Recording(), Recording()
     recorder, board, tally = Recorder(), Board(), Tally()
-    last = Last()
+    last = EndWatcher()
 
     trio.run(lambda: replay(read_feed(path), journals=[plain]))
     trio.run(

@@ -67,7 +67,7 @@ async def test_an_ask_that_nobody_has_a_handle_of_is_worked_for(worker: Worker) 
 
 
 async def test_started_may_be_called_by_a_child() -> None:
-    class Parent:
+    class NestedBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.child, started)
@@ -76,7 +76,7 @@ async def test_started_may_be_called_by_a_child() -> None:
             started()
             await trio.sleep_forever()
 
-    async with service(binder=Parent()) as scheduler:
+    async with service(binder=NestedBinder()) as scheduler:
         assert (await (await scheduler.add_ask("a", "k", ONE)).bound()).node == "n"
 
 
@@ -113,12 +113,12 @@ async def test_returning_without_having_started_is_returning(worker: Worker) -> 
 
 @pytest.mark.parametrize("starts", [True, False])
 async def test_work_that_is_over_at_once(starts: bool, log: Recording) -> None:
-    class Quick:
+    class QuickBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             if starts:
                 started()
 
-    async with service(binder=Quick(), journal=log) as scheduler:
+    async with service(binder=QuickBinder(), journal=log) as scheduler:
         asks = await scheduler.add_asks("a", "k", ONE, 50)
         for ask in asks:
             assert await (await ask.bound()).ended() is Reason.COMPLETED
@@ -266,7 +266,7 @@ async def test_an_ask_that_was_removed_for_its_failures_may_be_asked_again(worke
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_many_at_once(seed: int, log: Recording) -> None:
-    class Mixed:
+    class MixedBinder:
         """Every third run fails before it starts, every third one after it."""
 
         def __init__(self) -> None:
@@ -284,7 +284,7 @@ async def test_many_at_once(seed: int, log: Recording) -> None:
                 raise OSError("after")
 
     options = {"journal": log, "interleave": Interleaving(seed), "bind_attempts": None}
-    async with service(cores=20, binder=Mixed(), **options) as scheduler:
+    async with service(cores=20, binder=MixedBinder(), **options) as scheduler:
         for ask in await scheduler.add_asks("a", "k", ONE, 200):
             await ask.bound()
         while (await scheduler.snapshot()).nodes["n"].used:
@@ -320,7 +320,7 @@ async def test_bad_attempts(attempts: int) -> None:
 
 
 async def test_a_group_that_the_binder_raises_is_the_cause() -> None:
-    class Grouped:
+    class GroupBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.child)
@@ -329,7 +329,7 @@ async def test_a_group_that_the_binder_raises_is_the_cause() -> None:
         async def child(self) -> None:
             raise OSError("no")
 
-    async with service(binder=Grouped(), bind_attempts=1) as scheduler:
+    async with service(binder=GroupBinder(), bind_attempts=1) as scheduler:
         ask = await scheduler.add_ask("a", "k", ONE)
         with pytest.raises(muster.BindFailedError) as caught:
             await ask.bound()
@@ -338,7 +338,7 @@ async def test_a_group_that_the_binder_raises_is_the_cause() -> None:
     assert repr(cause).endswith("[OSError('no')])")
 
 
-class Untidy:
+class UntidyBinder:
     """A binder that fails when it is cancelled, while something else of it is cancelled."""
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
@@ -355,7 +355,7 @@ class Untidy:
 
 
 async def test_a_group_of_errors_and_cancellations_affects_nobody_else() -> None:
-    async with service(binder=Untidy()) as scheduler:
+    async with service(binder=UntidyBinder()) as scheduler:
         allocation = await (await scheduler.add_ask("a", "k", ONE)).bound()
         await allocation.release()
         await wait_all_tasks_blocked()
@@ -365,7 +365,7 @@ async def test_a_group_of_errors_and_cancellations_affects_nobody_else() -> None
 
 async def test_a_group_of_errors_and_cancellations_when_the_scheduler_is_closed() -> None:
     with watchdog():
-        async with service(binder=Untidy()) as scheduler:
+        async with service(binder=UntidyBinder()) as scheduler:
             await (await scheduler.add_ask("a", "k", ONE)).bound()
 
 
@@ -415,7 +415,7 @@ async def test_a_member_whose_work_fails_is_bound_again(worker: Worker) -> None:
 
 
 @attrs.define
-class Caller:
+class CallingBinder:
     """A binder that asks for more of the scheduler that it works for."""
 
     scheduler: muster.Scheduler | None = None
@@ -432,7 +432,7 @@ class Caller:
 
 
 async def test_a_binder_that_calls_the_scheduler(log: Recording) -> None:
-    binder = Caller()
+    binder = CallingBinder()
     async with service(binder=binder, journal=log) as scheduler:
         binder.scheduler = scheduler
         ask = await scheduler.add_ask("a", "k", ONE)
@@ -446,12 +446,12 @@ async def test_a_binder_that_calls_the_scheduler(log: Recording) -> None:
 
 
 async def test_a_binder_that_waits_for_its_own_ask_is_late(mock_clock: MockClock) -> None:
-    class Waits:
+    class WaitingBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             await scheduler.ask(allocation.app, allocation.ask).bound()
             started()
 
-    async with service(binder=Waits(), bind_timeout=5, bind_attempts=1) as scheduler:
+    async with service(binder=WaitingBinder(), bind_timeout=5, bind_attempts=1) as scheduler:
         ask = await scheduler.add_ask("a", "k", ONE)
         await pass_time(mock_clock, 5)
 
@@ -460,18 +460,18 @@ async def test_a_binder_that_waits_for_its_own_ask_is_late(mock_clock: MockClock
 
 
 async def test_a_binder_that_uses_running() -> None:
-    class Runs:
+    class RunningBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             async with allocation.running():
                 started()
 
-    async with service(binder=Runs()) as scheduler:
+    async with service(binder=RunningBinder()) as scheduler:
         for allocation in [await one.bound() for one in await scheduler.add_asks("a", "k", ONE, 3)]:
             assert await allocation.ended() is Reason.COMPLETED
 
 
 async def test_a_binder_that_cancels_what_it_runs_in_has_failed() -> None:
-    class Cancels:
+    class CancellingBinder:
         async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
             started()
             nursery = trio.lowlevel.current_task().parent_nursery
@@ -479,7 +479,7 @@ async def test_a_binder_that_cancels_what_it_runs_in_has_failed() -> None:
             nursery.cancel_scope.cancel()
             await trio.lowlevel.checkpoint()
 
-    async with service(binder=Cancels(), bind_attempts=1) as scheduler:
+    async with service(binder=CancellingBinder(), bind_attempts=1) as scheduler:
         ask = await scheduler.add_ask("a", "k", {"vcore": 1})
         with pytest.raises(muster.BindFailedError) as caught:
             await (await ask.bound()).ended()

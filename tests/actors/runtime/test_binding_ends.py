@@ -84,7 +84,7 @@ async def test_what_the_ask_is_not_to_blame_for_does_not_count(
         assert caught.value.attempts == 2
 
 
-class Jump(trio.abc.Instrument):
+class TimeJump(trio.abc.Instrument):
     """Lets time pass when a run is watched over, and has not had its first turn."""
 
     def __init__(self, clock: MockClock, seconds: float) -> None:
@@ -103,7 +103,7 @@ async def test_work_of_which_it_was_said_that_it_never_began_does_not_begin(
     worker: Worker, mock_clock: MockClock, _time: int
 ) -> None:
     async with service(binder=worker, bind_timeout=5, bind_attempts=1) as scheduler:
-        trio.lowlevel.add_instrument(Jump(mock_clock, 5))
+        trio.lowlevel.add_instrument(TimeJump(mock_clock, 5))
         ask = await scheduler.add_ask("a", "k", ONE)
         await pass_time(mock_clock, 0)
         await pass_time(mock_clock, 5)
@@ -287,7 +287,7 @@ async def test_raising_after_the_end_is_nothing(worker: Worker, log: Recording) 
     assert refusals(log.decisions) == []
 
 
-class Stubborn:
+class StubbornBinder:
     """A binder that raises, or returns, when it is cancelled."""
 
     def __init__(self, error: Exception | None) -> None:
@@ -309,7 +309,7 @@ class Stubborn:
 async def test_a_binder_that_makes_something_else_of_its_cancellation(
     error: Exception | None, log: Recording
 ) -> None:
-    binder = Stubborn(error)
+    binder = StubbornBinder(error)
     async with service(binder=binder, journal=log, bind_attempts=1) as scheduler:
         ask = await scheduler.add_ask("a", "k", ONE)
         await ask.bound()
@@ -381,7 +381,7 @@ async def ask_again(scheduler: muster.Scheduler) -> None:
 async def test_waiting_for_an_earlier_run_is_no_attempt(mock_clock: MockClock) -> None:
     runs: list[float] = []
 
-    class Slow:
+    class SlowBinder:
         async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
             runs.append(trio.current_time())
             started()
@@ -392,7 +392,7 @@ async def test_waiting_for_an_earlier_run_is_no_attempt(mock_clock: MockClock) -
                 with trio.CancelScope(shield=True):
                     await trio.sleep(100 if len(runs) == 1 else 0)
 
-    async with service(binder=Slow(), bind_timeout=30, bind_attempts=3) as scheduler:
+    async with service(binder=SlowBinder(), bind_timeout=30, bind_attempts=3) as scheduler:
         ask = await scheduler.add_ask("a", "k", {"vcore": 1})
         await ask.bound()
         await scheduler.remove_node("n")

@@ -160,7 +160,7 @@ async def test_timers_fire_before_what_comes_after_them(mock_clock: MockClock) -
 
 
 @attrs.define
-class Hands:
+class HandClock:
     """A clock whose hands the test turns, forward or back."""
 
     time_us: int = 77
@@ -182,7 +182,7 @@ class Hands:
 
 
 async def test_a_clock_of_the_program() -> None:
-    (clock, log) = (Hands(), Recording())
+    (clock, log) = (HandClock(), Recording())
     async with service(clock=clock, journal=log) as scheduler:
         await clock.turn(500)
         allocation = await (await scheduler.add_ask("a", "k", ONE, run_for=1)).bound()
@@ -197,7 +197,7 @@ async def test_a_clock_of_the_program() -> None:
 
 
 @attrs.define
-class Fast:
+class FastClock:
     """A clock that is a thousand times as fast as trio's."""
 
     def now_us(self) -> int:
@@ -209,7 +209,7 @@ class Fast:
 
 async def test_a_fast_clock(mock_clock: MockClock) -> None:
     log = Recording()
-    async with service(clock=Fast(), journal=log) as scheduler:
+    async with service(clock=FastClock(), journal=log) as scheduler:
         await scheduler.add_ask("a", "k", ONE, run_for=60)
         await pass_time(mock_clock, 0.059)
         assert since(log, muster.Kind.RELEASED) == []
@@ -220,12 +220,12 @@ async def test_a_fast_clock(mock_clock: MockClock) -> None:
 
 
 async def test_the_time_of_binders_is_trio_s(mock_clock: MockClock) -> None:
-    class Never:
+    class EndlessBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             await trio.sleep_forever()
 
-    options: dict[str, Any] = {"binder": Never(), "bind_timeout": 5, "bind_attempts": 1}
-    async with service(clock=Hands(), **options) as scheduler:
+    options: dict[str, Any] = {"binder": EndlessBinder(), "bind_timeout": 5, "bind_attempts": 1}
+    async with service(clock=HandClock(), **options) as scheduler:
         ask = await scheduler.add_ask("a", "k", ONE)
         await pass_time(mock_clock, 5)
 
@@ -234,7 +234,7 @@ async def test_the_time_of_binders_is_trio_s(mock_clock: MockClock) -> None:
 
 
 @attrs.define
-class Instants:
+class InstantRecord:
     """Takes down when something was let in, or a batch closed."""
 
     instants_us: list[int] = attrs.field(factory=list[int])
@@ -247,7 +247,7 @@ class Instants:
 
 
 async def test_a_clock_that_goes_back() -> None:
-    (clock, log, record) = (Hands(), Recording(), Instants())
+    (clock, log, record) = (HandClock(), Recording(), InstantRecord())
     async with service(clock=clock, journal=log, record=record) as scheduler:
         await clock.turn(5_000_000)
         await scheduler.add_ask("a", "k", ONE, run_for=2)
@@ -264,7 +264,7 @@ async def test_a_clock_that_goes_back() -> None:
 
 
 async def test_a_timer_waits_for_a_clock_that_went_back() -> None:
-    (clock, log) = (Hands(), Recording())
+    (clock, log) = (HandClock(), Recording())
     async with service(clock=clock, journal=log) as scheduler:
         await scheduler.add_ask("a", "k", ONE, run_for=2)
         await clock.turn(-1_000_000)

@@ -180,14 +180,14 @@ def add(scheduler: muster.Scheduler, name: str) -> Callable[[], Awaitable[object
 
 
 async def test_what_waits_at_the_entry_goes_into_one_batch() -> None:
-    class Batches:
+    class BatchJournal:
         def __init__(self) -> None:
             self.count = 0
 
         def write(self, batch: object) -> None:
             self.count += 1
 
-    journal = Batches()
+    journal = BatchJournal()
     async with service(journal=journal) as scheduler, trio.open_nursery() as nursery:
         before = journal.count
         for number in range(50):

@@ -29,7 +29,7 @@ from tests.actors.program import ONE, bound, watchdog
 MANY: Final = 5 * PORTION
 
 
-class Passes(trio.abc.Instrument):
+class PassCounter(trio.abc.Instrument):
     """Counts how often tasks of a name have their turn in one pass, at the most."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ def steps(number: int) -> Steps[int]:
 # The pace itself
 
 
-async def work(pace: Pace, passes: Passes, units: list[int]) -> None:
+async def work(pace: Pace, passes: PassCounter, units: list[int]) -> None:
     for _ in range(4):
         if pace.is_up():
             await pace.rest()
@@ -105,7 +105,7 @@ async def work(pace: Pace, passes: Passes, units: list[int]) -> None:
 
 async def work_together(pace: Pace) -> list[int]:
     """Have five tasks do four things each; give the pass in which each was done."""
-    passes = Passes()
+    passes = PassCounter()
     units: list[int] = []
     with watchdog(), passes.counting():
         async with trio.open_nursery() as nursery:
@@ -169,7 +169,7 @@ def burst(apps: int, asks: int = 1) -> list[Event]:
 
 @pytest.mark.usefixtures("slice_never_over")
 async def test_few_owners_of_a_large_batch_have_their_turn_in_one_pass() -> None:
-    passes = Passes()
+    passes = PassCounter()
     async with muster.open_scheduler() as scheduler:
         await scheduler.submit_many(burst(MANY))
         with passes.counting():
@@ -183,7 +183,7 @@ async def test_few_owners_of_a_large_batch_have_their_turn_in_one_pass() -> None
 
 @pytest.mark.usefixtures("slice_never_over")
 async def test_few_owners_end_in_one_pass_when_the_scheduler_is_closed() -> None:
-    passes = Passes()
+    passes = PassCounter()
     with passes.counting():
         async with muster.open_simulation() as simulation:
             for event in burst(MANY):
@@ -386,7 +386,7 @@ async def test_a_cancellation_while_a_batch_is_announced_loses_no_answer() -> No
     assert answers == [3 * PIECE]
 
 
-class Slow:
+class SlowJournal:
     """A journal that lets others run after each decision."""
 
     def __init__(self) -> None:
@@ -403,7 +403,7 @@ class Slow:
 
 @pytest.mark.usefixtures("slice_always_over")
 async def test_a_journal_that_lets_others_run_has_all_of_a_batch_before_anybody_hears() -> None:
-    journal = Slow()
+    journal = SlowJournal()
     heard: list[str] = []
     with watchdog(), trio.CancelScope() as everything:
         async with (
@@ -434,13 +434,13 @@ async def test_a_journal_that_lets_others_run_has_all_of_a_batch_before_anybody_
 
 @pytest.mark.parametrize("error", [OSError("full"), KeyError("mine")])
 async def test_what_such_a_journal_raises_comes_out_as_it_is(error: Exception) -> None:
-    class Full(Slow):
+    class FullJournal(SlowJournal):
         @override
         def write(self, batch: Sequence[Announced], /) -> None:
             raise error
 
     with watchdog(), pytest.raises(type(error)) as caught:
-        async with muster.open_scheduler(journal=Full()) as scheduler:
+        async with muster.open_scheduler(journal=FullJournal()) as scheduler:
             await scheduler.add_app("a", "root.q")
 
     assert caught.value is error

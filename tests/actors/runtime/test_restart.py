@@ -254,7 +254,7 @@ class Worker:
         await trio.sleep_forever()
 
 
-class Finder(Worker):
+class ResumingBinder(Worker):
     """A binder that finds the work of ``long`` again."""
 
     async def resume(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
@@ -283,7 +283,7 @@ async def test_without_resume_the_work_begins_again(tmp_path: Path) -> None:
 
 
 async def test_what_is_found_again_goes_on(tmp_path: Path) -> None:
-    clock, worker, journal = SetClock(), Finder(), Recording()
+    clock, worker, journal = SetClock(), ResumingBinder(), Recording()
     await begin(tmp_path, clock)
     async with muster.open_scheduler(
         store=tmp_path, clock=clock, binder=worker, journal=journal
@@ -305,7 +305,7 @@ async def test_what_is_found_again_goes_on(tmp_path: Path) -> None:
 
 
 async def test_what_a_timer_ended_meanwhile_is_not_resumed(tmp_path: Path) -> None:
-    clock, worker = SetClock(), Finder()
+    clock, worker = SetClock(), ResumingBinder()
     await begin(tmp_path, clock)
     clock.move(3600)
     async with muster.open_scheduler(store=tmp_path, clock=clock, binder=worker) as scheduler:

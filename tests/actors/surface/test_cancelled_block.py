@@ -32,7 +32,7 @@ class Run:
     begun: list[str]
 
 
-class Starts:
+class StartingBinder:
     """A binder that starts work and goes on with it for a second."""
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ async def program(at: int, seed: int, *, whole: bool) -> Run:
     async with trio.open_nursery() as nursery:
         with scope if whole else trio.CancelScope():
             async with muster.open_scheduler(
-                binder=Starts(), journal=log, record=record, interleave=Interleaving(seed)
+                binder=StartingBinder(), journal=log, record=record, interleave=Interleaving(seed)
             ) as scheduler:
                 await prepare(scheduler)
                 for name in CALLS:

@@ -391,14 +391,16 @@ async def test_an_error_of_the_journal_is_not_hidden_by_what_the_body_makes_of_i
 async def test_what_is_written_before_the_journal_fails_stays_written() -> None:
     log = Recording()
 
-    class Both(FailingJournal):
+    class WritingThenFailingJournal(FailingJournal):
         @override
         def write(self, batch: Sequence[Announced]) -> None:
             super().write(batch)
             log.write(batch)
 
     with pytest.raises(OSError, match="full"):
-        async with muster.open_simulation(journal=Both(OSError("full"), 2)) as scheduler:
+        async with muster.open_simulation(
+            journal=WritingThenFailingJournal(OSError("full"), 2)
+        ) as scheduler:
             await scheduler.submit(NODE)
             await scheduler.submit(APP)
             await scheduler.submit(ask())

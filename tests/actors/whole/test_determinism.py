@@ -281,7 +281,7 @@ FOR: Final = re.compile(r"for (\S+): ")
 Batch = tuple[Decision, ...]
 
 
-class Batches:
+class BatchJournal:
     """A journal that keeps batches apart."""
 
     def __init__(self) -> None:
@@ -292,7 +292,7 @@ class Batches:
         self.batches.append(tuple(one.decision for one in batch))
 
 
-async def play(scenario: list[Step], journal: Batches) -> int:
+async def play(scenario: list[Step], journal: BatchJournal) -> int:
     """Play a scenario, and let time pass until no timer is left.
 
     Returns:
@@ -322,7 +322,7 @@ def asker(decision: Decision) -> str:
 @share(0.15)
 @given(evictions())
 def test_evictions_place_their_askers_and_come_to_rest(scenario: list[Step]) -> None:
-    journal = Batches()
+    journal = BatchJournal()
     before = trio.run(play, scenario, journal)
 
     for batch in journal.batches:

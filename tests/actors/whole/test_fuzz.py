@@ -250,7 +250,7 @@ def test_a_binder_that_cannot_be_cancelled_is_found() -> None:
     assert Session(binder=Good).search(1, 10) is None
 
 
-class FailsAtOnce:
+class FailingBinder:
     """Without a limit of attempts it is tried again and again, and no time passes."""
 
     async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
@@ -259,7 +259,7 @@ class FailsAtOnce:
 
 def test_a_run_that_never_blocks_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_determinism, "LONGEST_S", 0.5)
-    finding = Session(binder=FailsAtOnce, shrink=False).search(1, 60)
+    finding = Session(binder=FailingBinder, shrink=False).search(1, 60)
 
     assert finding is not None
     assert "not over after 0.5 s" in "\n".join(finding.outcome.faults)

@@ -25,7 +25,7 @@ VCORE = {"vcore": 5}
 DISABLED = PreemptionPolicy.DISABLED
 
 
-class Waits:
+class DelayedLeaves:
     """Delays, two leaves below a parent, and one application in each."""
 
     def __init__(self) -> None:
@@ -95,8 +95,8 @@ class Waits:
         return Delays.is_over(self.leaf(), self.apps[3], one, now_us)
 
 
-def waits(kind: str = "vcore") -> Waits:
-    made = Waits()
+def waits(kind: str = "vcore") -> DelayedLeaves:
+    made = DelayedLeaves()
     made.configure(guaranteed={kind: 5})
     return made
 
@@ -105,7 +105,7 @@ def waits(kind: str = "vcore") -> Waits:
 
 
 def test_nothing_that_could_take_anything_is_pending() -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.add()
 
     assert made.delays.next_us() is None
@@ -137,7 +137,7 @@ def test_only_an_ask_of_a_type_that_is_guaranteed() -> None:
 
 
 def test_what_the_parent_is_guaranteed_counts_too() -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.configure(2, guaranteed=VCORE)
     made.add(at_us=5)
 
@@ -145,7 +145,7 @@ def test_what_the_parent_is_guaranteed_counts_too() -> None:
 
 
 def test_what_root_would_be_guaranteed_does_not() -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.configure(1, guaranteed=VCORE)
     made.add()
 
@@ -153,7 +153,7 @@ def test_what_root_would_be_guaranteed_does_not() -> None:
 
 
 def test_an_ask_that_may_preempt_needs_no_guarantee() -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.put(ask()._replace(preempts=True, came_us=3))
 
     assert made.delays.next_us() == 103
@@ -161,7 +161,7 @@ def test_an_ask_that_may_preempt_needs_no_guarantee() -> None:
 
 @pytest.mark.parametrize("policy", [PreemptionPolicy.FENCE, DISABLED])
 def test_a_leaf_that_may_not_take_anything(policy: PreemptionPolicy) -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.configure(policy=policy, guaranteed=VCORE)
     made.put(ask()._replace(preempts=True))
 
@@ -237,7 +237,7 @@ def test_what_went_and_came_again_at_one_instant() -> None:
 
 
 def test_far_off_ends_for_asks_that_have_gone_are_not_kept() -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.configure(delay_us=10**15, guaranteed=VCORE)
     for at_us in range(1_000):
         one = made.add(at_us=at_us)
@@ -303,7 +303,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.made = Waits()
+        self.made = DelayedLeaves()
         self.now_us = 0
         self.pending: list[tuple[int, Ask]] = []
         self.numbers = 0

@@ -26,7 +26,7 @@ from tests.core.tree import Tree
 from tests.core.view.eviction.contest import SIX, Contest, at_once, share
 
 
-class Telling(Tree):
+class TreeWithCommits(Tree):
     """A tree that keeps the last batch, with its commits."""
 
     outcome: BatchResult
@@ -56,9 +56,9 @@ class Telling(Tree):
         return [f"{member.ask} {place}" for member, place in commit.moves]
 
 
-def telling(*nodes: int) -> Telling:
+def tree_with_commits(*nodes: int) -> TreeWithCommits:
     """Give a tree with nodes of so many millicores and the application ``p``."""
-    tree = Telling(configuration(queue("a"), queue("b")))
+    tree = TreeWithCommits(configuration(queue("a"), queue("b")))
     tree.add_app("p", "root.a")
     for number, vcore in enumerate(nodes):
         tree.enter(AddNode(f"n{number}", Resources({"vcore": vcore})))
@@ -77,7 +77,7 @@ def held(commit: CommitApp | None) -> dict[str, list[str]]:
 
 
 def test_a_batch_without_changes_commits_nothing() -> None:
-    tree = telling(1)
+    tree = tree_with_commits(1)
     tree.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2))
     tree.tell(wish("p", "big", vcore=99))
 
@@ -85,7 +85,7 @@ def test_a_batch_without_changes_commits_nothing() -> None:
 
 
 def test_a_plain_bind_concerns_no_gang() -> None:
-    tree = telling(1)
+    tree = tree_with_commits(1)
     tree.tell(wish("p", "x"))
 
     assert held(tree.app()) == {"bound": ["x"], "waiting": [], "released": [], "failed": []}
@@ -93,7 +93,7 @@ def test_a_plain_bind_concerns_no_gang() -> None:
 
 
 def test_who_began_to_wait() -> None:
-    tree = telling(2)
+    tree = tree_with_commits(2)
     tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
 
     assert held(tree.app())["waiting"] == ["x-0", "x-1"]
@@ -104,7 +104,7 @@ def test_who_began_to_wait() -> None:
 
 
 def test_who_waited_and_is_bound() -> None:
-    tree = telling(2)
+    tree = tree_with_commits(2)
     tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
     tree.tell(AddNode("m", Resources({"vcore": 1})))
 
@@ -116,7 +116,7 @@ def test_who_waited_and_is_bound() -> None:
 
 
 def test_who_waited_and_does_so_no_more() -> None:
-    tree = telling(2)
+    tree = tree_with_commits(2)
     tree.tell(gang("g", 1, "h"), gang("h", 2), members("g", "x"))
     tree.tell(members("h", "y", 2))
 
@@ -125,7 +125,7 @@ def test_who_waited_and_does_so_no_more() -> None:
 
 
 def test_of_what_was_given_up_again_only_the_cycle_is_committed() -> None:
-    tree = telling(2)
+    tree = tree_with_commits(2)
     tree.tell(gang("g", 2), members("g", "x", vcore=1), members("g", "y", vcore=2))
 
     assert tree.app() in {None, CommitApp()}
@@ -133,7 +133,7 @@ def test_of_what_was_given_up_again_only_the_cycle_is_committed() -> None:
 
 
 def test_what_was_tried_without_effect_is_not_committed() -> None:
-    tree = telling(1)
+    tree = tree_with_commits(1)
     tree.add_app("q", "root.b")
     tree.tell(gang("g", 1, "lock"), members("g", "x", 9))
     tree.tell(AddNode("m", Resources({"vcore": 1})), gang("h", 1, "lock"))
@@ -147,7 +147,7 @@ def test_what_was_tried_without_effect_is_not_committed() -> None:
 
 
 def test_a_bind_that_fails_is_committed_with_the_rest() -> None:
-    tree = telling(2)
+    tree = tree_with_commits(2)
     tree.tell(gang("g", 2), members("g", "x", 2), FailBind("p", "x-0"))
 
     # It went back, and was bound as a plain ask in the next round.
@@ -161,7 +161,7 @@ def test_a_bind_that_fails_is_committed_with_the_rest() -> None:
 
 
 def test_who_failed_to_bind_was_tried_and_the_next_takes_the_node() -> None:
-    tree = telling(2)
+    tree = tree_with_commits(2)
     tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3), wish("p", "next", -1))
     tree.tell(FailBind("p", "x-0"), AddNode("m", Resources({"vcore": 1})))
 
@@ -175,7 +175,7 @@ def test_who_failed_to_bind_was_tried_and_the_next_takes_the_node() -> None:
 
 
 def test_queues_count_what_waits_as_allocated() -> None:
-    tree = telling(2)
+    tree = tree_with_commits(2)
     tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
 
     for path in ("root", "root.a"):

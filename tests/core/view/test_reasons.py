@@ -477,7 +477,7 @@ NOTES = {Code.DRAINING, Code.USER_NOT_ALLOWED}
 SOLE = {AskPlace.WAITING: Code.PERMIT_WAITING, AskPlace.PARKED: Code.GANG_TIMED_OUT}
 
 
-class Asking(Tree):
+class ExplainingTree(Tree):
     """A scheduler that is asked of everything after each batch, twice."""
 
     @override
@@ -493,7 +493,7 @@ class Asking(Tree):
         for app, ask in self.machine.pending():
             explanation = self.machine.explain(app, ask)
             assert explanation is not None
-            make_sense_of(explanation)
+            check_explanation(explanation)
             self._compare_code(explanation)
             found.append(explanation)
         return found
@@ -511,7 +511,7 @@ class Asking(Tree):
             assert possible is None or dominant in possible
 
 
-def make_sense_of(explanation: Explanation) -> None:
+def check_explanation(explanation: Explanation) -> None:
     codes = [reason.code for reason in explanation.reasons]
     # Each once, in the order in which they matter, and one at least that keeps it from running.
     assert codes == [code for code in Code if code in codes]
@@ -533,4 +533,4 @@ def make_sense_of(explanation: Explanation) -> None:
 @share(0.15)
 @given(scenarios() | gang_scenarios() | evictions())
 def test_the_same_is_decided_whether_anybody_asks_or_not(scenario: Scenario) -> None:
-    assert Asking().run(scenario) == Tree().run(scenario)
+    assert ExplainingTree().run(scenario) == Tree().run(scenario)

@@ -237,7 +237,7 @@ LIST = """\
 """
 
 
-class Slow(io.RawIOBase):
+class SlowStream(io.RawIOBase):
     """A stream that gives a few bytes at a time."""
 
     def __init__(self, data: bytes, size: int) -> None:
@@ -254,7 +254,7 @@ class Slow(io.RawIOBase):
 
 
 def objects(text: str, size: int = 1000) -> list[tuple[object, int | None, str]]:
-    stream = Slow(text.encode(), size)
+    stream = SlowStream(text.encode(), size)
     return [(raw.value, raw.line, kind) for raw, kind in read_json(stream, "x")]  # type: ignore[arg-type] # it has what is read of it
 
 

@@ -327,7 +327,7 @@ def test_no_node_is_left_out_that_is_better(tree: Contest) -> None:
 
 
 @attrs.frozen
-class Plain:
+class PlainSearch:
     """The plain search: every victim is looked at, and sorted anew, each time."""
 
     tree: Contest
@@ -518,7 +518,7 @@ def test_the_plan_is_that_of_the_plain_search(tree: Contest, *, exempt: bool) ->
     if claimant is not None:
         scopes.append(ReclaimEligibility(tree.state, app, ask, gangs, claimant))
     for eligibility in scopes:
-        planned = Plain(tree, eligibility).planned()
+        planned = PlainSearch(tree, eligibility).planned()
         hypothesis_event(f"{eligibility.reason}: {len((planned or '').split())}")
 
         assert tree.planned(eligibility) == planned
@@ -532,7 +532,7 @@ def test_the_plan_of_a_node_service_is_that_of_the_plain_search(
     app, ask = tree.ask("a/x")
     gangs = frozenset(tree.state.gangs) if exempt else frozenset[str]()
     eligibility = ServiceEligibility(tree.state, app, ask, gangs)
-    plain, planner = Plain(tree, eligibility), Planner(tree.state, tree.victim_index())
+    plain, planner = PlainSearch(tree, eligibility), Planner(tree.state, tree.victim_index())
     assume(tree.state.leaf_of(app).has_room(ask))
     for node in tree.state.nodes.in_order():
         if not plain.on_node(node, []):

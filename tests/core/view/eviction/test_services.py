@@ -215,7 +215,7 @@ class Rules:
 
 
 @attrs.define
-class Wanted:
+class PlainAsk:
     """An ask of the plain algorithm."""
 
     leaf: str
@@ -230,11 +230,11 @@ class Wanted:
 
 
 @attrs.define
-class Plain:
+class PlainServices:
     """The plain algorithm."""
 
     rules: Rules
-    asks: dict[str, Wanted] = attrs.field(factory=dict[str, Wanted])
+    asks: dict[str, PlainAsk] = attrs.field(factory=dict[str, PlainAsk])
     capacity: dict[str, int] = attrs.field(factory=lambda: dict(NODES))
     open: dict[str, bool] = attrs.field(factory=lambda: dict.fromkeys(NODES, True))
     keepers: list[str] = attrs.field(factory=list[str])
@@ -243,14 +243,14 @@ class Plain:
     def used(self, node: str) -> int:
         return sum(ask.size for ask in self.asks.values() if ask.at == node)
 
-    def is_service(self, ask: Wanted) -> bool:
+    def is_service(self, ask: PlainAsk) -> bool:
         return ask.node is not None and ask.leaf == "a" and self.rules.services == "enabled"
 
-    def has_headroom(self, ask: Wanted) -> bool:
+    def has_headroom(self, ask: PlainAsk) -> bool:
         held = sum(one.size for one in self.asks.values() if one.leaf == ask.leaf and one.at)
         return held + ask.size <= self.rules.most.get(ask.leaf, 1000)
 
-    def lacks_room_only(self, ask: Wanted) -> bool:
+    def lacks_room_only(self, ask: PlainAsk) -> bool:
         """Say whether a service lacks nothing, or nothing but room."""
         return (
             self.is_service(ask)
@@ -267,10 +267,10 @@ class Plain:
         ]
         return self.keepers != before
 
-    def fits(self, ask: Wanted, node: str) -> bool:
+    def fits(self, ask: PlainAsk, node: str) -> bool:
         return self.used(node) + ask.size <= self.capacity[node]
 
-    def may_use(self, ask: Wanted, node: str) -> bool:
+    def may_use(self, ask: PlainAsk, node: str) -> bool:
         kept = {self.asks[name].node for name in self.keepers}
         return (
             self.open[node]
@@ -278,7 +278,7 @@ class Plain:
             and (node not in kept or self.is_service(ask))
         )
 
-    def pending(self) -> list[Wanted]:
+    def pending(self) -> list[PlainAsk]:
         waiting = [ask for ask in self.asks.values() if ask.at is None]
         return sorted(
             waiting, key=lambda one: (one.leaf != self.rules.first, -one.priority, one.creation)
@@ -291,7 +291,7 @@ class Plain:
 
         return sorted(NODES, key=score)
 
-    def bind(self, ask: Wanted, node: str) -> None:
+    def bind(self, ask: PlainAsk, node: str) -> None:
         if ask.name in self.keepers:
             self.keepers.remove(ask.name)
         if ask.fails:
@@ -339,7 +339,7 @@ class Plain:
                 self.keepers.append(ask.name)
         return False
 
-    def victims(self, ask: Wanted, node: str) -> list[Wanted]:
+    def victims(self, ask: PlainAsk, node: str) -> list[PlainAsk]:
         there = [
             one
             for one in self.asks.values()
@@ -347,7 +347,7 @@ class Plain:
         ]
         there.sort(key=lambda one: (one.priority, -one.age))
         room = self.capacity[node] - self.used(node)
-        taken: list[Wanted] = []
+        taken: list[PlainAsk] = []
         while room < ask.size and there:
             taken.append(there.pop(0))
             room += taken[-1].size
@@ -369,11 +369,11 @@ class Plain:
 
 
 @attrs.define
-class Both:
+class BothSchedulers:
     """The scheduler and the plain algorithm, with the same events."""
 
     tree: Contest
-    plain: Plain
+    plain: PlainServices
     count: int = 0
 
     def apply(self, draw: st.DataObject) -> Iterator[Event]:
@@ -390,7 +390,7 @@ class Both:
             size = draw.draw(st.integers(1, 4))
             priority = draw.draw(st.integers(0, 2))
             name = f"x{self.count}"
-            plain.asks[name] = Wanted(leaf, name, size, priority, node, self.count)
+            plain.asks[name] = PlainAsk(leaf, name, size, priority, node, self.count)
             yield AddAsk(leaf, name, Resources({"vcore": size}), priority=priority, node=node)
         elif kind == "end" and names:
             ask = plain.asks.pop(draw.draw(st.sampled_from(names)))
@@ -423,7 +423,7 @@ class Both:
 @given(draw=st.data())
 def test_the_outcome_is_that_of_the_plain_algorithm(draw: st.DataObject) -> None:
     tree = contest(share("a"), share("b"), **NODES)
-    both = Both(tree, Plain(Rules()))
+    both = BothSchedulers(tree, PlainServices(Rules()))
     tree.tell(both.configure(draw))
     for _ in range(draw.draw(st.integers(1, 8))):
         events: list[Event] = []

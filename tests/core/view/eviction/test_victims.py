@@ -388,7 +388,7 @@ class Histories(RuleBasedStateMachine):
         }
 
 
-class Crowded(Histories):
+class CrowdedHistories(Histories):
     """The same with so many victims on a node that few of them change at a time."""
 
     room = 60
@@ -403,7 +403,7 @@ class Crowded(Histories):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=30, stateful_step_count=30)
-TestCrowded = Crowded.TestCase
+TestCrowded = CrowdedHistories.TestCase
 TestCrowded.settings = settings(max_examples=20, stateful_step_count=20)
 
 
