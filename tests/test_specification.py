@@ -62,7 +62,7 @@ SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml", ".js"}
 EVERYTHING = (*SOURCES, "CONTRIBUTING.md", "README.md")
 
 
-def named(path: Path) -> str:
+def relative_path(path: Path) -> str:
     return path.relative_to(PROJECT).as_posix()
 
 
@@ -117,7 +117,7 @@ def test_rules_have_their_anchors_and_texts() -> None:
 def test_links_to_rules_lead_somewhere() -> None:
     for path in (PROJECT / "docs").rglob("*.md"):
         linked = re.findall(r"\]\([\w/.]*#([a-z]+-[0-9]+)\)", path.read_text(encoding="utf-8"))
-        assert {name.upper() for name in linked} <= IDS, named(path)
+        assert {name.upper() for name in linked} <= IDS, relative_path(path)
 
 
 def test_every_page_is_in_the_index() -> None:
@@ -137,16 +137,18 @@ def test_every_rule_that_is_cited_exists() -> None:
         *(found for path in texts(*SOURCES) for found in ids_in(path, PREFIXES)),
     ]
 
-    assert [f"{named(one.path)}: {one.id}" for one in cited if one.id not in IDS] == []
+    assert [f"{relative_path(one.path)}: {one.id}" for one in cited if one.id not in IDS] == []
 
 
 def test_feeds_say_which_rules_they_show_and_each_once() -> None:
     cited = {path: [one.id for one in cited_at_head(path)] for path in feeds_with_comments()}
 
-    assert [named(path) for path, ids in cited.items() if not ids or len(ids) > len(set(ids))] == []
+    assert [
+        relative_path(path) for path, ids in cited.items() if not ids or len(ids) > len(set(ids))
+    ] == []
 
 
-@pytest.mark.parametrize("path", feeds_without_comments(), ids=named)
+@pytest.mark.parametrize("path", feeds_without_comments(), ids=relative_path)
 def test_feed_without_comments_is_in_the_table(path: Path) -> None:
     assert path in {one.path for one in cited_in_table(FEEDS_README)}
 
@@ -181,8 +183,8 @@ def test_rules_have_their_places_in_the_code() -> None:
 def test_every_place_has_a_name_and_a_rule() -> None:
     found = [one for some in decided_in().values() for one in some]
 
-    assert [f"{named(one.path)}: {one.id}" for one in found if one.id not in IDS] == []
-    assert [f"{named(one.path)}: {one.id}" for one in found if not one.name] == []
+    assert [f"{relative_path(one.path)}: {one.id}" for one in found if one.id not in IDS] == []
+    assert [f"{relative_path(one.path)}: {one.id}" for one in found if not one.name] == []
 
 
 @pytest.mark.parametrize("row", UNDECIDED_ROWS, ids=[row.id for row in UNDECIDED_ROWS])
@@ -211,7 +213,7 @@ def test_nothing_cites_sections_of_another_text() -> None:
     sections = re.compile(r"\bSPEC (?:section )?[0-9]|\bSPEC sections [0-9]|SPEC\.md")
     files = [path for path in texts(*EVERYTHING) if path != Path(__file__).resolve()]
 
-    assert [named(path) for path in files if sections.search(path.read_text("utf-8"))] == []
+    assert [relative_path(path) for path in files if sections.search(path.read_text("utf-8"))] == []
 
 
 # -- how they are read --------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def is_running(pid: int) -> bool:
     return state_of(pid) not in ("X", "Z")
 
 
-def gone(group: int) -> bool:
+def group_has_ended(group: int) -> bool:
     """Say whether nobody of a process group runs."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     return not any(is_running(pid) and group_of(pid) == group for pid in pids)
@@ -74,7 +74,7 @@ def group_of(pid: int) -> int | None:
         return None
 
 
-def always(run: Command | Sequence[str] | str) -> Callable[[muster.Allocation], Command]:
+def same_command(run: Command | Sequence[str] | str) -> Callable[[muster.Allocation], Command]:
     """Run the same for every ask."""
     command = run if isinstance(run, Command) else Command(run)
     return lambda _: command

@@ -97,7 +97,7 @@ def shuffled(seed: int) -> Generator[None]:
             chance.setstate(before)
 
 
-def inside(owner: object, name: str) -> Any:  # noqa: ANN401 - only tests look inside, to spoil it
+def private_attribute(owner: object, name: str) -> Any:  # noqa: ANN401 - only tests look inside, to spoil it
     """Give a private attribute."""
     return getattr(owner, name)
 

@@ -115,11 +115,11 @@ def b(shelf: Shelf) -> ShelfLease:
 
 
 async def watched(
-    other: Lease, seconds: float, may: Callable[[LeaseRecord], bool] = lambda _: True
+    other: Lease, seconds: float, is_wanted: Callable[[LeaseRecord], bool] = lambda _: True
 ) -> None:
     """Let a lease see for some time that it is not to be had."""
     with trio.move_on_after(seconds):
-        await other.acquire(may)
+        await other.acquire(is_wanted)
         pytest.fail("it was free")
 
 
@@ -271,19 +271,19 @@ async def test_who_may_not_take_it_leaves_it(
 ) -> None:
     asked: list[LeaseRecord] = []
 
-    def may(record: LeaseRecord) -> bool:
+    def is_wanted(record: LeaseRecord) -> bool:
         asked.append(record)
         return len(asked) > 3
 
     a.term = 4
     await a.acquire()
-    await watched(b, 1, may)
+    await watched(b, 1, is_wanted)
     assert asked == [], "it is not free"
     await a.release()
-    await watched(b, 1, may)
+    await watched(b, 1, is_wanted)
     assert asked == [LeaseRecord(url=a.url, term=4, seconds=1)]
 
-    await b.acquire(may)
+    await b.acquire(is_wanted)
     assert b.is_held
     assert len(asked) == 4
 

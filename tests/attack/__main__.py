@@ -57,7 +57,7 @@ def _attack(
             count = _WARM_UP if before is None else _AT_ONCE
             if requests is not None:
                 count = min(count, requests - sent)
-            found = _some(served, seed, count)
+            found = _attack_with(served, seed, count)
             for (_, status), number in found.statuses.items():
                 statuses[status] += number
             sent += found.sent
@@ -79,7 +79,7 @@ def _is_over(sent: int, requests: int | None, until: float | None) -> bool:
     return sent >= (requests or 100_000)
 
 
-def _some(served: Served, seed: int, count: int) -> Findings:
+def _attack_with(served: Served, seed: int, count: int) -> Findings:
     host, _, port = served.urls[0].removeprefix("http://").rpartition(":")
     return trio.run(attack, host, int(port), seed, count)
 

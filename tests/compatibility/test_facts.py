@@ -18,8 +18,8 @@ from tests.compatibility.decisions import first_difference
 from tests.compatibility.facts import Facts, differences, read, text_of
 from tests.compatibility.outputs import facts_of_runs
 from tests.compatibility.promised import QUICK, kept_facts, write
-from tests.compatibility.python import tell
-from tests.compatibility.surfaces import of_openapi, tell_command
+from tests.compatibility.python import add_name
+from tests.compatibility.surfaces import add_command, of_openapi
 from tests.same.interface import Run
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ def facts_of(source: str) -> dict[str, Facts]:
     made: Json = {"__name__": "muster.made_up"}
     exec(f"from __future__ import annotations\n{source}", made)
     facts = Facts()
-    tell(facts, "it", made["it"], None)
+    add_name(facts, "it", made["it"], None)
     return {"m": facts}
 
 
@@ -220,7 +220,7 @@ def test_http(change: Callable[[Json], None], expected: Sequence[str]) -> None:
 def command(*options: click.Parameter) -> dict[str, Facts]:
     found = dict[str, Facts]()
     group = click.Group("muster", [click.Command("do", params=[*options])])
-    tell_command(found, "muster", group)
+    add_command(found, "muster", group)
     return found
 
 

@@ -162,7 +162,9 @@ def ask(name: str, vcore: int, **fields: Any) -> AddAsk:  # noqa: ANN401 - names
     return AddAsk("a", name, Resources({"vcore": vcore}), **fields)
 
 
-def settled(scheduler: PlainScheduler, *asks: AddAsk, at_us: int | None = None) -> PlainScheduler:
+def submit_all(
+    scheduler: PlainScheduler, *asks: AddAsk, at_us: int | None = None
+) -> PlainScheduler:
     for one in asks:
         scheduler.submit(one, at_us)
     scheduler.settle()
@@ -190,7 +192,7 @@ def fits(scheduler: PlainScheduler, name: str) -> Start:
 
 # OUTLOOK-3
 def test_it_starts_when_those_before_it_have_ended() -> None:
-    scheduler = settled(
+    scheduler = submit_all(
         make_scheduler(),
         *(ask("r", 4, run_for_us=60 * S), ask("first", 3, estimate_us=30 * S)),
         *(ask("second", 3, estimate_us=10 * S), ask("beside", 1)),
@@ -202,7 +204,7 @@ def test_it_starts_when_those_before_it_have_ended() -> None:
 
 # OUTLOOK-3
 def test_a_scheduler_that_runs_on_agrees() -> None:
-    scheduler = settled(
+    scheduler = submit_all(
         make_scheduler(),
         *(ask(f"k{number}", 1 + number % 3, run_for_us=number * S) for number in range(1, 20)),
     )
@@ -218,15 +220,15 @@ def test_a_scheduler_that_runs_on_agrees() -> None:
 # OUTLOOK-3
 def test_the_end_is_the_expected_one_and_not_that_of_the_timer() -> None:
     short, long = ask("s", 4, run_for_us=60 * S, estimate_us=20 * S), ask("x", 4)
-    assert starts(settled(make_scheduler(), short, long), "x") == (20 * S, None)
+    assert starts(submit_all(make_scheduler(), short, long), "x") == (20 * S, None)
 
     short = ask("s", 4, run_for_us=20 * S, estimate_us=60 * S)
-    assert starts(settled(make_scheduler(), short, long), "x") == (60 * S, None)
+    assert starts(submit_all(make_scheduler(), short, long), "x") == (60 * S, None)
 
 
 # OUTLOOK-3
 def test_an_estimate_that_is_over_counts_twice_and_four_times() -> None:
-    scheduler = settled(make_scheduler(), ask("r", 4, estimate_us=10 * S), ask("x", 4))
+    scheduler = submit_all(make_scheduler(), ask("r", 4, estimate_us=10 * S), ask("x", 4))
 
     assert starts(scheduler, "x") == (10 * S, None)
     assert starts(scheduler, "x", now_us=10 * S) == (20 * S, None)
@@ -236,7 +238,7 @@ def test_an_estimate_that_is_over_counts_twice_and_four_times() -> None:
 
 # OUTLOOK-3
 def test_the_estimate_of_the_leaf_holds_for_asks_without_one() -> None:
-    scheduler = settled(
+    scheduler = submit_all(
         make_scheduler(estimate_default="15s"), ask("r", 4), ask("w", 4), ask("x", 4)
     )
 
@@ -246,13 +248,13 @@ def test_the_estimate_of_the_leaf_holds_for_asks_without_one() -> None:
 
 # OUTLOOK-3
 def test_it_never_starts_behind_an_end_that_is_not_known_or_without_room() -> None:
-    scheduler = settled(make_scheduler(), ask("r", 4), ask("x", 4), ask("large", 5))
+    scheduler = submit_all(make_scheduler(), ask("r", 4), ask("x", 4), ask("large", 5))
 
     assert starts(scheduler, "x") == starts(scheduler, "large") == NEVER
 
 
 def test_there_is_none_for_what_is_not_pending() -> None:
-    facts = settled(make_scheduler(), ask("r", 4)).facts()
+    facts = submit_all(make_scheduler(), ask("r", 4)).facts()
 
     assert forecast(facts, "a", "r") is None
     assert forecast(facts, "a", "unknown") is None
@@ -261,7 +263,7 @@ def test_there_is_none_for_what_is_not_pending() -> None:
 
 # OUTLOOK-4
 def test_a_copy_stops_after_so_many_batches_or_so_much_work() -> None:
-    scheduler = settled(
+    scheduler = submit_all(
         make_scheduler(), *(ask(f"k{number}", 4, run_for_us=S) for number in range(9))
     )
 
@@ -273,7 +275,7 @@ def test_a_copy_stops_after_so_many_batches_or_so_much_work() -> None:
 
 # OUTLOOK-2
 def test_alone_it_fits_at_the_first_end_that_makes_room() -> None:
-    scheduler = settled(
+    scheduler = submit_all(
         make_scheduler(),
         *(ask("r", 3, run_for_us=60 * S), ask("s", 1, estimate_us=20 * S)),
         *(ask("large", 4), ask("small", 1), ask("too-large", 5)),
@@ -288,7 +290,9 @@ def test_alone_it_fits_at_the_first_end_that_makes_room() -> None:
 
 # OUTLOOK-2
 def test_alone_it_fits_at_an_end_that_is_not_known() -> None:
-    scheduler = settled(make_scheduler(), ask("r", 3), ask("s", 1, estimate_us=20 * S), ask("x", 4))
+    scheduler = submit_all(
+        make_scheduler(), ask("r", 3), ask("s", 1, estimate_us=20 * S), ask("x", 4)
+    )
 
     assert fits(scheduler, "x") == UNKNOWN_START
 
@@ -296,7 +300,7 @@ def test_alone_it_fits_at_an_end_that_is_not_known() -> None:
 # OUTLOOK-2
 @pytest.mark.parametrize("order", ["greedy", "strict", "backfill"])
 def test_reservations_of_others_take_no_part(order: str) -> None:
-    scheduler = settled(
+    scheduler = submit_all(
         make_scheduler(scheduling_order=order),
         *(ask("r", 4, run_for_us=60 * S), ask("first", 4, run_for_us=5 * S), ask("x", 2)),
     )
@@ -307,11 +311,11 @@ def test_reservations_of_others_take_no_part(order: str) -> None:
 
 # OUTLOOK-2
 def test_the_members_of_a_gang_fit_together() -> None:
-    scheduler = settled(
+    scheduler = submit_all(
         make_scheduler(), ask("r", 2, run_for_us=60 * S), ask("s", 2, run_for_us=20 * S)
     )
     scheduler.submit(gang("g", 2))
-    settled(scheduler, ask("m", 2, gang="default/g", count=2), ask("x", 2))
+    submit_all(scheduler, ask("m", 2, gang="default/g", count=2), ask("x", 2))
 
     assert fits(scheduler, "m-0") == fits(scheduler, "m-1") == 60 * S
     assert fits(scheduler, "x") == 20 * S

@@ -50,7 +50,7 @@ from tests.naive import (
     state,
     usage,
 )
-from tests.naive.picture import INT32_MAX, INT32_MIN, Picture, some_held, within
+from tests.naive.picture import INT32_MAX, INT32_MIN, Picture, fits_limits, some_held
 from tests.naive.state import BUILT_IN_CLASSES, App, Ask, AskShape, Node, PriorityClass, World
 
 MAX_CLASS_VALUE = 1_000_000_000
@@ -517,7 +517,7 @@ def _start(world: World, ask: Ask, node_name: str, now_us: int) -> None:
     """Bind a pod where it runs already; that satisfies its gang."""
     node = world.nodes.get(node_name)
     picture = Picture(world)
-    room = node is not None and within(ask.wants, picture.used[node.name], _all_of(node, ask))
+    room = node is not None and fits_limits(ask.wants, picture.used[node.name], _all_of(node, ask))
     if node is None or not room or not picture.fits_headroom(ask):
         msg = f"manifest.spec.nodeName: {node_name!r} has no room"
         raise RefusedError(msg)

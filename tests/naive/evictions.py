@@ -132,7 +132,9 @@ class Reclaim(Claim):
         if self.claimant in lineage(leaf) or not self._inside(victim):
             return False
         settings = self.world.queues[leaf].settings
-        return settings.reclaimable and gives(settings) and not is_protected(self.world, victim)
+        return (
+            settings.reclaimable and takes_part(settings) and not is_protected(self.world, victim)
+        )
 
     @override
     def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
@@ -158,7 +160,7 @@ class Reclaim(Claim):
         by_weight = self.claimant in self.world.deserved
         self.world.reached["reclaimed by weight"] += by_weight
         least = "what it deserves" if by_weight else "its guaranteed"
-        return f"for {_full(self.ask)}: {self.claimant} is below {least}"
+        return f"for {full_name(self.ask)}: {self.claimant} is below {least}"
 
 
 @attrs.frozen
@@ -172,9 +174,11 @@ class Preemption(Claim):
 
     @override
     def in_scope(self, victim: Ask) -> bool:
-        if not self._inside(victim) or not gives(self.world.queues[victim.app.queue].settings):
+        if not self._inside(victim) or not takes_part(self.world.queues[victim.app.queue].settings):
             return False
-        return self._of(victim) < self._against(victim) and not is_protected(self.world, victim)
+        return self._victim_priority(victim) < self._ask_priority(victim) and not is_protected(
+            self.world, victim
+        )
 
     @override
     def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
@@ -182,22 +186,22 @@ class Preemption(Claim):
 
     @override
     def order(self, picture: Picture, victim: Ask) -> tuple[object, ...]:
-        return (self._of(victim), -victim.held_order)
+        return (self._victim_priority(victim), -victim.held_order)
 
     @override
     def rank(self, victim: Ask) -> tuple[int, ...]:
-        return (self._of(victim),)
+        return (self._victim_priority(victim),)
 
     @override
     def message(self, victim: Ask) -> str:
-        mine, other = self._against(victim), self._of(victim)
-        return f"for {_full(self.ask)}: its effective priority {mine} is above {other}"
+        mine, other = self._ask_priority(victim), self._victim_priority(victim)
+        return f"for {full_name(self.ask)}: its effective priority {mine} is above {other}"
 
-    def _of(self, victim: Ask) -> int:
+    def _victim_priority(self, victim: Ask) -> int:
         """Give the effective priority of a victim, beside the ask."""
         return effective_priority(self.world, victim, self.ask.app.queue)
 
-    def _against(self, victim: Ask) -> int:
+    def _ask_priority(self, victim: Ask) -> int:
         """Give the effective priority of the ask, beside a victim."""
         return effective_priority(self.world, self.ask, victim.app.queue)
 
@@ -229,7 +233,7 @@ class Service(Claim):
 
     @override
     def message(self, victim: Ask) -> str:
-        return f"for {_full(self.ask)}: it is a node service and requires {self.ask.required}"
+        return f"for {full_name(self.ask)}: it is a node service and requires {self.ask.required}"
 
 
 def effective_priority(world: World, ask: Ask, other_leaf: str) -> int:
@@ -270,10 +274,10 @@ def preemption(picture: Picture, ask: Ask, now_us: int) -> Claim | None:
 def may_come_true(world: World, ask: Ask) -> bool:
     """Say whether an ask could ever claim anything once its delay is over."""
     settings = world.queues[ask.app.queue].settings
-    if not world.config.preemption_enabled or not gives(settings):
+    if not world.config.preemption_enabled or not takes_part(settings):
         return False
     above = [path for path in lineage(ask.app.queue) if path != ROOT]
-    return ask.preempts or any(_named(world, path, ask) for path in above)
+    return ask.preempts or any(_types_with_a_right(world, path, ask) for path in above)
 
 
 def delay_ends(world: World, ask: Ask) -> int:
@@ -284,10 +288,10 @@ def delay_ends(world: World, ask: Ask) -> int:
 def _may_ask(world: World, ask: Ask, now_us: int) -> bool:
     settings = world.queues[ask.app.queue].settings
     ready = now_us >= delay_ends(world, ask)
-    return world.config.preemption_enabled and gives(settings) and ready
+    return world.config.preemption_enabled and takes_part(settings) and ready
 
 
-def gives(settings: Settings) -> bool:
+def takes_part(settings: Settings) -> bool:
     """Say whether the asks of a leaf may take, and may be taken."""
     return settings.preemption_policy is not PreemptionPolicy.DISABLED
 
@@ -295,7 +299,10 @@ def gives(settings: Settings) -> bool:
 def _claimant(picture: Picture, ask: Ask) -> str | None:
     """Give the nearest queue that may reclaim for an ask."""
     for path in lineage(ask.app.queue):
-        least, named = deserved_by(picture.world, path), _named(picture.world, path, ask)
+        least, named = (
+            deserved_by(picture.world, path),
+            _types_with_a_right(picture.world, path, ask),
+        )
         used = picture.allocated[path]
         within = all(used.get(t, 0) + ask.wants[t] <= least.get(t, 0) for t in named)
         if path != ROOT and named and within:
@@ -308,7 +315,7 @@ def deserved_by(world: World, path: str) -> Mapping[str, int]:
     return world.deserved.get(path, world.queues[path].guaranteed)
 
 
-def _named(world: World, path: str, ask: Ask) -> list[str]:
+def _types_with_a_right(world: World, path: str, ask: Ask) -> list[str]:
     """Give the types of an ask that a queue has a right to; by weight that is each."""
     if path in world.deserved:
         return list(ask.wants)
@@ -323,7 +330,7 @@ def _fence(world: World, path: str) -> str:
     return ROOT
 
 
-def _full(ask: Ask) -> str:
+def full_name(ask: Ask) -> str:
     return f"{ask.app.name}/{ask.name}"
 
 
@@ -471,7 +478,7 @@ def serve(world: World, now_us: int) -> bool:
     return False
 
 
-def look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
+def help_first_claimant(world: World, now_us: int, claim_of: MakeClaim) -> bool:
     """Help the first ask or group that can claim something; say whether there was one."""
     picture = Picture(world)
     tried: set[frozenset[str]] = set()
@@ -591,7 +598,7 @@ def evict(
     was_bound = ask.place is AskPlace.BOUND
     is_gone = was_bound and ask.once
     if ask in world.rounds.evicted and not is_gone:
-        _unsay_its_return(world, ask)
+        _retract_return(world, ask)
     else:
         world.reached["once, evicted again"] += ask in world.rounds.evicted
         world.rounds.evicted.append(ask)
@@ -619,7 +626,7 @@ def evict(
         world.reached["once, the last of its application"] += not ask.app.asks
 
 
-def _unsay_its_return(world: World, ask: Ask) -> None:
+def _retract_return(world: World, ask: Ask) -> None:
     """Take out of the log that an ask, released last in this batch, got a node again."""
     for index in reversed(range(len(world.log))):
         decision = world.log[index]

@@ -288,7 +288,7 @@ def constrained(world: World, ask: Ask) -> Gang | None:
     return None if gang is None or gang.satisfied else gang
 
 
-def refused(world: World, gang: Gang) -> bool:
+def is_refused(world: World, gang: Gang) -> bool:
     """Say whether PreFilter refuses a member of an unsatisfied gang now."""
     definition = gang.definition
     if definition is None or gang.timed_out:

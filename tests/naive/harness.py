@@ -212,7 +212,7 @@ class PlayedSteps(list[Step]):
         return drive
 
 
-def _driven(scenario: Scenario) -> Drive:
+def _drive_through(scenario: Scenario) -> Drive:
     """Give a drive that has taken all steps of a scenario."""
     drive = scenario.take_drive() if isinstance(scenario, PlayedSteps) else None
     if drive is None:
@@ -235,8 +235,8 @@ def compare(scenario: Scenario, runner: Runner) -> NaiveScheduler:
     Raises:
         AssertionError: If they differ; the message tells the first difference.
     """
-    drive = _driven(scenario)
-    _compare_logs(scenario, drive.finish(), _telling(scenario, runner))
+    drive = _drive_through(scenario)
+    _compare_logs(scenario, drive.finish(), _run_with_note(scenario, runner))
     return drive.model
 
 
@@ -258,7 +258,7 @@ def compare_with_state(scenario: Scenario, observer: Observer) -> None:
             pictures.append(_picture_of(drive.model))
     batches = drive.finish()
     pictures.append(_picture_of(drive.model))
-    observed = _telling(scenario, observer)
+    observed = _run_with_note(scenario, observer)
     _compare_logs(scenario, batches, observed.decisions)
     settled = [f"step {at}" for at, step in enumerate(scenario) if isinstance(step.what, Marker)]
     places = [*settled, "the end"]
@@ -282,7 +282,7 @@ def _picture_of(model: NaiveScheduler) -> tuple[Shown, Accounts]:
     return shown(snapshot_of(model)), model.accounts
 
 
-def _telling(scenario: Scenario, run: Callable[[Scenario], T]) -> T:
+def _run_with_note(scenario: Scenario, run: Callable[[Scenario], T]) -> T:
     """Run a scenario; an error tells which one it was."""
     try:
         return run(scenario)
@@ -436,13 +436,13 @@ class Relay:
             if isinstance(step.what, Marker):
                 self._settle(step.at_us)
             else:
-                for one in self._both():
+                for one in self._schedulers():
                     one.submit(step.what, step.at_us, index)
                 self._open = True
         self._pass_until(None)
         assert self.log == run_plainly(steps)
 
-    def _both(self) -> Iterator[PlainScheduler]:
+    def _schedulers(self) -> Iterator[PlainScheduler]:
         yield from (self.loaded, self.kept)
 
     def _pass_until(self, at_us: int | None) -> None:
@@ -459,7 +459,7 @@ class Relay:
             self._settle(due_us)
 
     def _settle(self, at_us: int) -> None:
-        for one in self._both():
+        for one in self._schedulers():
             one.settle(at_us)
         self._open = False
         self.batches += 1

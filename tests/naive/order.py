@@ -20,13 +20,13 @@ from tests.naive.picture import (
     Picture,
     after_placing,
     can_hold,
+    fits_limits,
     fragmentation,
     present_priority,
     remembered,
     room_of,
     runs,
     typical_of,
-    within,
 )
 from tests.naive.state import ROOT, App, Ask, Node, Queue, World, awake, lineage, total, total_of
 
@@ -109,7 +109,7 @@ def _has_room(picture: Picture, limit: ApplyingLimit, ask: Ask) -> bool:
         for held in picture.held
         if limit.path in lineage(held.app.queue) and limit.shares(held.app)
     ]
-    return within(ask.wants, total_of(counted), dict(limit.entry.max.amounts))
+    return fits_limits(ask.wants, total_of(counted), dict(limit.entry.max.amounts))
 
 
 def full(picture: Picture, app: App) -> list[ApplyingLimit]:

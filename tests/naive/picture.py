@@ -350,7 +350,7 @@ class Picture:
     def fits_headroom(self, ask: Ask) -> bool:
         """Say whether the quotas of the leaf and all above it leave room for an ask."""
         return all(
-            within(ask.wants, self.allocated[path], self.world.queues[path].limits)
+            fits_limits(ask.wants, self.allocated[path], self.world.queues[path].limits)
             for path in lineage(ask.app.queue)
         )
 
@@ -417,7 +417,9 @@ def runs(app: App) -> bool:
     return app.state in RUNNING_STATES or waits
 
 
-def within(amount: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int]) -> bool:
+def fits_limits(
+    amount: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int]
+) -> bool:
     """Say whether an amount fits beside what is used; types without a limit always fit."""
     return all(
         used.get(name, 0) + value <= limits[name]

@@ -95,7 +95,7 @@ def _codes(moment: Moment, ask: Ask) -> list[str]:
     return [code for code, holds in _REASONS if holds(moment, ask)]
 
 
-def _refused(code: Code) -> Callable[[Moment, Ask], bool]:
+def _is_refused_for(code: Code) -> Callable[[Moment, Ask], bool]:
     return lambda moment, ask: gang_code(moment.world, ask) is code
 
 
@@ -255,9 +255,9 @@ def _user_not_allowed(moment: Moment, ask: Ask) -> bool:
 
 
 _REASONS: Final[tuple[tuple[str, Callable[[Moment, Ask], bool]], ...]] = (
-    (Code.GANG_UNDEFINED, _refused(Code.GANG_UNDEFINED)),
-    (Code.GANG_TOO_FEW_MEMBERS, _refused(Code.GANG_TOO_FEW_MEMBERS)),
-    (Code.GANG_SURPLUS, _refused(Code.GANG_SURPLUS)),
+    (Code.GANG_UNDEFINED, _is_refused_for(Code.GANG_UNDEFINED)),
+    (Code.GANG_TOO_FEW_MEMBERS, _is_refused_for(Code.GANG_TOO_FEW_MEMBERS)),
+    (Code.GANG_SURPLUS, _is_refused_for(Code.GANG_SURPLUS)),
     (Code.NEVER_FITS, _never_fits),
     (Code.QUEUE_MAX, _queue_max),
     (Code.USER_LIMIT, _limited_by(Code.USER_LIMIT)),

@@ -636,7 +636,7 @@ class _Round:
         world = self._world
         self._tried.add(ask)
         gang = world.gangs[ask.gang or ""]
-        if gangs.refused(world, gang):
+        if gangs.is_refused(world, gang):
             return _Outcome.REFUSED
         group = group_of(world, gang.name)
         blocked = self._is_blocked(ask)

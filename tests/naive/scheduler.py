@@ -191,22 +191,22 @@ class NaiveScheduler:
     @property
     def bound(self) -> list[tuple[str, str]]:
         """The bound asks as ``(app/ask, node)``, in the order in which they were bound."""
-        return [(_full(ask), ask.node or "") for ask in self.world.bound()]
+        return [(full_name(ask), ask.node or "") for ask in self.world.bound()]
 
     @property
     def waiting(self) -> list[tuple[str, str]]:
         """The waiting asks as ``(app/ask, node)``, in the order in which they began to wait."""
-        return [(_full(ask), ask.node or "") for ask in self.world.waiting()]
+        return [(full_name(ask), ask.node or "") for ask in self.world.waiting()]
 
     @property
     def pending(self) -> set[str]:
         """The pending asks as ``app/ask``."""
-        return {_full(ask) for ask in self.world.pending()}
+        return {full_name(ask) for ask in self.world.pending()}
 
     @property
     def parked(self) -> set[str]:
         """The parked asks as ``app/ask``."""
-        return {_full(ask) for ask in self.world.asks() if ask.place is AskPlace.PARKED}
+        return {full_name(ask) for ask in self.world.asks() if ask.place is AskPlace.PARKED}
 
     def queue(self, path: str) -> QueueState:
         """Give what can be read of a queue.
@@ -275,7 +275,7 @@ def _failures(world: World) -> int:
     return sum(decision.reason is Reason.BIND_FAILED for decision in world.log)
 
 
-def _full(ask: Ask) -> str:
+def full_name(ask: Ask) -> str:
     return f"{ask.app.name}/{ask.name}"
 
 
@@ -312,11 +312,11 @@ def shown(snapshot: Snapshot) -> Shown:
             for ask in app.asks
         },
         queues={
-            path: (queue.priority, _some(queue.allocated), _some(queue.pending), queue.draining)
+            path: (queue.priority, nonzero(queue.allocated), nonzero(queue.pending), queue.draining)
             for path, queue in snapshot.queues.items()
         },
         apps={name: (app.state.value, app.priority) for name, app in snapshot.apps.items()},
-        nodes={name: _some(node.used) for name, node in snapshot.nodes.items()},
+        nodes={name: nonzero(node.used) for name, node in snapshot.nodes.items()},
         gangs={name: _in_order(gang) for name, gang in snapshot.gangs.items()},
         reserved={
             name: (place, one) for place, (name, one) in enumerate(snapshot.reservations.items())
@@ -410,7 +410,7 @@ def differences(want: Shown, got: Shown) -> list[str]:
     return lines
 
 
-def _some(amounts: Mapping[str, int]) -> dict[str, int]:
+def nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
     return {name: value for name, value in amounts.items() if value}
 
 

@@ -77,13 +77,13 @@ def figures(story: Story, ask: str, code: Code) -> Figures:
     return account_of(story, ask).figures[code.value]
 
 
-def full(*more: What) -> Story:
+def full_node(*more: What) -> Story:
     """Begin a story on one node of two cores, both of which are taken."""
     return Story(node("n", 2), APP, asks("k", cores=2), *more)
 
 
 def test_a_bound_ask_has_no_account() -> None:
-    assert full().model.accounts == {}
+    assert full_node().model.accounts == {}
 
 
 def test_a_waiting_member_only_waits_and_a_parked_one_only_timed_out() -> None:
@@ -97,7 +97,7 @@ def test_a_waiting_member_only_waits_and_a_parked_one_only_timed_out() -> None:
 
 
 def test_what_prefilter_refuses_says_why_and_what_else_holds() -> None:
-    story = full(asks("m", of="g", count=2))
+    story = full_node(asks("m", of="g", count=2))
     assert codes(story, "m-0") == ["GangUndefined", "NoNodeFits"]
     story.play(gang("g", 3))
     assert codes(story, "m-0") == ["GangTooFewMembers", "NoNodeFits"]
@@ -356,7 +356,7 @@ def test_accounts_agree_if_only_the_member_that_failed_is_missing() -> None:
     assert not agree(own, attrs.evolve(own, first="a/m-1", figures=others))
 
 
-def agreed(*steps: What | int) -> Accounts:
+def agreed_accounts(*steps: What | int) -> Accounts:
     """Give what both say at the end of some steps; a number is the instant of those after it."""
     scenario: list[Step] = []
     now_us = 0
@@ -372,15 +372,17 @@ def agreed(*steps: What | int) -> Accounts:
 def test_a_node_that_has_less_than_is_used_of_it_has_nothing_free() -> None:
     small = UpdateNode("n", capacity=Resources({"vcore": 0}))
     nodes = node("n", 2), node("o", 2), node("i", 2)
-    found = agreed(*nodes, APP, asks("k", count=3), S, small, asks("m", cores=2))
+    found = agreed_accounts(*nodes, APP, asks("k", count=3), S, small, asks("m", cores=2))
     assert found["a/m"].codes == ("Fragmented", "NoNodeFits")
 
 
 def test_a_new_ask_has_not_failed_though_one_of_its_name_had() -> None:
     away, failed = UpdateNode("n", schedulable=False), BindFailed("a", "k")
-    found = agreed(node("n", 1), APP, asks("k"), S, away, failed, 2 * S, RemoveAsk("a", "k"))
+    found = agreed_accounts(
+        node("n", 1), APP, asks("k"), S, away, failed, 2 * S, RemoveAsk("a", "k")
+    )
     assert not found
-    found = agreed(
+    found = agreed_accounts(
         *(node("n", 1), APP, asks("k"), S, away, failed),
         *(2 * S, RemoveAsk("a", "k"), asks("k")),
     )
@@ -391,14 +393,16 @@ def test_an_ask_that_lost_its_node_after_its_bind_had_failed() -> None:
     away = UpdateNode("n", schedulable=False)
     steps = node("n", 1), APP, asks("k"), S, away, BindFailed("a", "k")
     back = UpdateNode("n", schedulable=True)
-    found = agreed(*steps, 2 * S, back, 3 * S, RemoveNode("n"))
+    found = agreed_accounts(*steps, 2 * S, back, 3 * S, RemoveNode("n"))
     assert found["a/k"].codes == ("NeverFits", "NoNodeFits")
     assert found["a/k"].since_us == 3 * S
 
 
 def test_a_queue_that_was_made_below_one_that_drains() -> None:
     configured = queue("p", queue("p.q"), settings=Settings(create=True))
-    found = agreed(tree(configured), AddApp("a", "root.p.x"), asks("m"), S, tree(queue("r")))
+    found = agreed_accounts(
+        tree(configured), AddApp("a", "root.p.x"), asks("m"), S, tree(queue("r"))
+    )
     assert found["a/m"].codes[-1] == Code.DRAINING
     assert found["a/m"].figures[Code.DRAINING] == {"queue": "root.p"}
 
@@ -406,11 +410,11 @@ def test_a_queue_that_was_made_below_one_that_drains() -> None:
 def test_a_strict_group_that_waited_and_gave_up() -> None:
     strict = GangMode.STRICT
     g, h = gang("g", 1, "h", mode=strict), gang("h", 1, mode=strict)
-    found = agreed(node("n", 1), APP, g, h, asks("m", of="g"), S, asks("l", of="h"))
+    found = agreed_accounts(node("n", 1), APP, g, h, asks("m", of="g"), S, asks("l", of="h"))
     assert found["a/m"].codes[0] == found["a/l"].codes[0] == Code.GANG_CYCLE_INVALID
 
 
 def test_a_queue_that_is_over_its_new_max_has_nothing_left() -> None:
     steps = node("n", 9), tree(queue("q", most=4)), APP, asks("k", cores=3), asks("m", cores=2)
-    found = agreed(*steps, S, tree(queue("q", most=2)))
+    found = agreed_accounts(*steps, S, tree(queue("q", most=2)))
     assert found["a/m"].figures[Code.QUEUE_MAX] == {"left": {"root.q vcore": 0}}

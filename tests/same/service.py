@@ -88,7 +88,7 @@ class FixedService:
         self.url = served.urls[0]
         self.answers = answers
 
-    def tell(self, answer: httpx.Response) -> str:
+    def text_of(self, answer: httpx.Response) -> str:
         """Tell an answer, with nothing in it of the folder of the service."""
         headers = dict(sorted(answer.headers.items()))
         # Follows from the text, also from what is masked in it.
@@ -101,7 +101,7 @@ class FixedService:
         """Send a request, and write the answer."""
         answer = self.client.request(method, path, **more)
         name = " ".join((method, path, *(f"{one}" for one in more.values())))
-        write(name, f"{name}\n{self.tell(answer)}")
+        write(name, f"{name}\n{self.text_of(answer)}")
         return answer
 
 
@@ -181,7 +181,7 @@ def show_api(write: Write) -> None:
     """Write the OpenAPI document, and answers to requests with each parameter that it names."""
     with in_fixed_state() as fixed:
         for number, answer in enumerate(fixed.answers):
-            write(f"program {number}", fixed.tell(answer))
+            write(f"program {number}", fixed.text_of(answer))
         paths = fixed.ask(write, "GET", "/openapi.json").json()["paths"]
         patterns = [(re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), path) for path in paths]
         for place in PLACES:

@@ -110,6 +110,6 @@ RANKED = QUEUES.replace("west}", 'west, properties: {queue.priority: "5"}}')
 PARTITIONS = QUEUES + RANKED.replace("partitions:\n", "").replace("default", "other")
 
 
-def under(files: dict[str, Path]) -> list[str | Path]:
+def compare_both(files: dict[str, Path]) -> list[str | Path]:
     """Give the arguments for the feed under both configurations."""
     return ["compare", files["feed"], "--config", files["a"], "--config", files["b"]]

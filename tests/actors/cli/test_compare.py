@@ -19,10 +19,10 @@ from tests.actors.cli.helpers import (
     PARTITIONS,
     QUEUES,
     RANKED,
+    compare_both,
     run,
     run_json,
     started,
-    under,
     written,
 )
 
@@ -33,7 +33,7 @@ def without_reasons(text: str) -> str:
 
 
 def test_what_is_printed(files: dict[str, Path]) -> None:
-    result = run(*under(files))
+    result = run(*compare_both(files))
     folder = f"{files['feed'].parent}/"
 
     assert (result.exit_code, result.stderr) == (1, "")
@@ -115,13 +115,13 @@ Of 2 jobs, 1 waits less in B and 1 waits longer. Their ends change in the same w
 
 # COMMAND-28
 def test_a_summary_leaves_out_queues_priorities_and_jobs(files: dict[str, Path]) -> None:
-    whole, summary = run(*under(files)), run(*under(files), "--summary")
+    whole, summary = run(*compare_both(files)), run(*compare_both(files), "--summary")
 
     assert (summary.exit_code, summary.stderr) == (1, "")
     tables = whole.stdout.index("\n\n queue ")
     sentence = "Of 2 jobs, 1 waits less in B and 1 waits longer. Their ends change in the same way."
     assert summary.stdout == f"{whole.stdout[:tables]}\n{sentence}\n\n"
-    assert run_json(*under(files), "--summary") == run_json(*under(files))
+    assert run_json(*compare_both(files), "--summary") == run_json(*compare_both(files))
     same = "compare", files["feed"], "--config", files["b"], "--config", files["b"]
     assert run(*same, "--summary").stdout == run(*same).stdout
 
@@ -139,7 +139,7 @@ def test_one_configuration_against_itself(files: dict[str, Path]) -> None:
 
 
 def test_the_same_as_json(files: dict[str, Path]) -> None:
-    status, answer = run_json(*under(files))
+    status, answer = run_json(*compare_both(files))
     first, queue = answer["first"], answer["queues"][1]
 
     assert (status, answer["same"], answer["decisions"]) == (1, False, 5)
@@ -193,20 +193,20 @@ def test_a_queue_that_does_not_change_among_others_that_do(files: dict[str, Path
     files["b"].write_text(RANKED + "          - {name: other}\n", encoding="utf-8")
     files["feed"].write_text(FEED + more, encoding="utf-8")
 
-    assert "\n root.other   A = B      1 " in run(*under(files)).stdout
+    assert "\n root.other   A = B      1 " in run(*compare_both(files)).stdout
 
 
 def test_configurations_stand_in_for_those_of_the_feed(files: dict[str, Path]) -> None:
     feed = f"- {{op: configure, file: gone.yaml}}\n{FEED}- {{op: configure, partition: p}}\n"
     files["feed"].write_text(feed, encoding="utf-8")
-    result = run(*under(files))
+    result = run(*compare_both(files))
 
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
         f"{files['feed']}:1: `configure` is left out",
         f"{files['feed']}:7: `configure` is left out (of partition 'p')",
     ]
-    assert run_json(*under(files))[1]["left_out"] == [
+    assert run_json(*compare_both(files))[1]["left_out"] == [
         {"index": 0, "line": 1, "partition": None},
         {"index": 6, "line": 7, "partition": "p"},
     ]
@@ -215,7 +215,7 @@ def test_configurations_stand_in_for_those_of_the_feed(files: dict[str, Path]) -
 def test_many_configurations_of_a_feed_are_counted(files: dict[str, Path]) -> None:
     many = "".join(f"- {{op: configure, config: {{}}, at: {at}}}\n" for at in range(12))
     files["feed"].write_text(FEED + many, encoding="utf-8")
-    lines = run(*under(files)).stderr.splitlines()
+    lines = run(*compare_both(files)).stderr.splitlines()
 
     assert len(lines) == 11
     assert lines[-1] == f"{files['feed']}: … 12 `configure` events left out in all"
@@ -256,7 +256,7 @@ def test_an_ask_of_one_feed_alone(files: dict[str, Path], tmp_path: Path) -> Non
 def test_priorities_alone(files: dict[str, Path]) -> None:
     shifted = RANKED.replace("queue.priority", "priority.offset").replace('"5"', '"-5"')
     files["b"].write_text(shifted, encoding="utf-8")
-    result = run(*under(files))
+    result = run(*compare_both(files))
 
     assert result.exit_code == 1
     assert "The decisions differ" not in result.stdout
@@ -274,7 +274,7 @@ def test_jobs_of_one_side_alone(files: dict[str, Path], tmp_path: Path) -> None:
 
 
 def test_standard_input(files: dict[str, Path]) -> None:
-    arguments = under(files)
+    arguments = compare_both(files)
     arguments[1] = "-"
     result = run(*arguments, stdin=FEED)
 
@@ -291,18 +291,18 @@ def test_a_configuration_from_standard_input(files: dict[str, Path]) -> None:
 
 def test_the_partition_that_runs(files: dict[str, Path]) -> None:
     files["b"].write_text(PARTITIONS, encoding="utf-8")
-    other = run(*under(files), "--partition", "default")
+    other = run(*compare_both(files), "--partition", "default")
     files["a"].write_text(PARTITIONS, encoding="utf-8")
-    same = run(*under(files), "--partition", "other")
+    same = run(*compare_both(files), "--partition", "other")
 
     assert (other.exit_code, same.exit_code) == (0, 0)
-    assert run(*under(files), "--partition", "none").exit_code == 2
+    assert run(*compare_both(files), "--partition", "none").exit_code == 2
 
 
 def test_the_progress_bar(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    result = run(*under(files))
+    result = run(*compare_both(files))
 
     assert result.exit_code == 1
     assert "decisions/s" in result.stderr
@@ -321,7 +321,7 @@ def test_ctrl_c_says_nothing(files: dict[str, Path], monkeypatch: pytest.MonkeyP
 
 
 def test_nobody_reads_on(files: dict[str, Path]) -> None:
-    with started(*under(files)) as running:
+    with started(*compare_both(files)) as running:
         running.out.close()
         assert running.process.wait(timeout=LONGEST_S) == 141
 
@@ -340,9 +340,9 @@ def test_a_narrow_page_cuts_nothing(
 ) -> None:
     node = "- {op: add_node, node: n1, capacity: {vcore: 2, memory: 4, gpu: 1}}\n"
     files["feed"].write_text(node + LARGE, encoding="utf-8")
-    wide = run(*under(files)).stdout
+    wide = run(*compare_both(files)).stdout
     monkeypatch.setenv("COLUMNS", str(columns))
-    narrow = run(*under(files)).stdout
+    narrow = run(*compare_both(files)).stdout
 
     assert numbers(narrow) == numbers(wide)
     assert {"14,814,870", "+1,234,578"} <= numbers(wide)
@@ -362,8 +362,8 @@ def test_warnings_of_configurations(files: dict[str, Path]) -> None:
     message = "root.east: unknown property 'theirs' is kept, without effect"
     path = "partitions[0].queues[0].queues[0].properties.theirs"
 
-    assert run(*under(files)).stderr == f"{files['b']}:6: warning: {path}: {message}\n"
-    assert run_json(*under(files))[1]["warnings"] == [
+    assert run(*compare_both(files)).stderr == f"{files['b']}:6: warning: {path}: {message}\n"
+    assert run_json(*compare_both(files))[1]["warnings"] == [
         {"file": str(files["b"]), "line": 6, "path": path, "message": message}
     ]
     files["a"].write_text(limited, encoding="utf-8")
@@ -386,7 +386,7 @@ def logs(tmp_path: Path, files: dict[str, Path], ending: str) -> list[Path]:
 def test_two_logs(files: dict[str, Path], tmp_path: Path, ending: str) -> None:
     a, b = logs(tmp_path, files, ending)
     status, answer = run_json("compare", a, b)
-    by_feed = run_json(*under(files))[1]
+    by_feed = run_json(*compare_both(files))[1]
     in_lines = "msgpack" not in ending
 
     assert status == 1
@@ -474,8 +474,8 @@ def test_arguments_that_make_no_sense(
 
 def test_a_configuration_that_is_refused(files: dict[str, Path]) -> None:
     files["b"].write_text(QUEUES.replace("west", "east").replace("root", "root!"), encoding="utf-8")
-    result = run(*under(files))
-    status, answer = run_json(*under(files))
+    result = run(*compare_both(files))
+    status, answer = run_json(*compare_both(files))
 
     assert (result.exit_code, result.stdout, status) == (2, "", 2)
     assert result.stderr.startswith(f"{files['b']}:4: partitions[0].queues[0].name: ")
@@ -486,7 +486,7 @@ def test_a_configuration_that_is_refused(files: dict[str, Path]) -> None:
 @pytest.mark.parametrize("which", ["feed", "a"])
 def test_a_file_that_is_not_there(files: dict[str, Path], which: str) -> None:
     files[which].unlink()
-    result = run(*under(files))
+    result = run(*compare_both(files))
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"{files[which]}: ")
@@ -541,7 +541,7 @@ STRANGE = "- {op: add_app, app: z, queue: root.east}\n- {op: add_app, app: z, qu
 def test_a_configuration_that_refuses_jobs(files: dict[str, Path]) -> None:
     files["b"].write_text(REFUSING, encoding="utf-8")
     files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
-    result = run(*under(files))
+    result = run(*compare_both(files))
     feed = files["feed"]
 
     assert result.exit_code == 1
@@ -553,7 +553,7 @@ def test_a_configuration_that_refuses_jobs(files: dict[str, Path]) -> None:
     assert re.search(r"\n events refused +1 +3 +\+2\n", result.stdout)
     assert "\nOnly in A: 1 job; B refused it.\n" in result.stdout
     # COMMAND-28
-    summary = run(*under(files), "--summary").stdout
+    summary = run(*compare_both(files), "--summary").stdout
     assert "\nOnly B refuses 2 events.\n" in summary
     assert "app: 'b' is unknown" not in summary
     assert summary.endswith("\nOnly in A: 1 job; B refused it.\n\n")
@@ -564,7 +564,7 @@ def test_a_configuration_that_refuses_jobs(files: dict[str, Path]) -> None:
 def test_refused_jobs_as_json(files: dict[str, Path]) -> None:
     files["b"].write_text(REFUSING, encoding="utf-8")
     files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
-    answer = run_json(*under(files))[1]
+    answer = run_json(*compare_both(files))[1]
     refused = answer["refused"]
 
     assert (refused["both"], refused["only_a"], refused["only_b"]) == (1, 0, 2)
@@ -582,7 +582,7 @@ def test_refused_jobs_as_json(files: dict[str, Path]) -> None:
 def test_many_refusals_are_counted(files: dict[str, Path], tmp_path: Path) -> None:
     repeated = STRANGE.splitlines(keepends=True)[0] * 13
     files["feed"].write_text(FEED + repeated, encoding="utf-8")
-    lines = run(*under(files)).stderr.splitlines()
+    lines = run(*compare_both(files)).stderr.splitlines()
     other = written(tmp_path / "other.yaml", FEED)
     text = run("compare", files["feed"], other).stdout
 
@@ -609,7 +609,7 @@ def test_an_event_refused_for_two_reasons(files: dict[str, Path]) -> None:
         REFUSING.replace("{name: east,", "{name: east, queues: [{name: leaf}],"), encoding="utf-8"
     )
     files["b"].write_text(REFUSING.replace("submitacl: '*'", "submitacl: bob"), encoding="utf-8")
-    result = run(*under(files))
+    result = run(*compare_both(files))
 
     lines = [line for line in result.stderr.splitlines() if f"{files['feed']}:2: " in line]
     assert len(set(lines)) == 2

@@ -206,23 +206,23 @@ def test_a_copy_goes_on_as_the_original_does(scenario: list[Step], data: st.Data
         scheduler.machine.check()
 
     assert copied.announced == original.announced
-    assert _shown(copied) == _shown(original)
+    assert _snapshot_of(copied) == _snapshot_of(original)
 
 
-def _shown(scheduler: PlainScheduler) -> object:
+def _snapshot_of(scheduler: PlainScheduler) -> object:
     return attrs.asdict(scheduler.snapshot())
 
 
 def test_what_is_tried_leaves_the_original_alone() -> None:
     scheduler = after(_read(FEED))
-    before = _shown(scheduler)
+    before = _snapshot_of(scheduler)
     trials = Trials(scheduler, 0, "a", "x")
 
     assert trials.node_after([]) is None
     assert trials.node_after([NODE]) == "n"
     assert trials.node_after([]) is None
     assert trials.made == 3
-    assert _shown(scheduler) == before
+    assert _snapshot_of(scheduler) == before
 
 
 def test_a_refused_event_helps_nobody() -> None:
@@ -522,7 +522,7 @@ def test_every_field_of_a_partition_stays() -> None:
     assert _loaded(written) == configuration
 
 
-def _named(configuration: Configuration) -> list[str]:
+def _all_queues(configuration: Configuration) -> list[str]:
     def below(queue: QueueConfig) -> list[str]:
         return [queue.path, *(path for child in queue.children for path in below(child))]
 
@@ -554,8 +554,8 @@ def test_queues_made_on_the_fly_and_those_that_drain_are_left_alone() -> None:
     scheduler.settle()
     change = {"root.made.x": QueueChange(max_applications=2)}
 
-    assert _named(_loaded(configure(scheduler.machine, {}))) == ["root", "root.a"]
-    assert _named(_loaded(configure(scheduler.machine, change))) == [
+    assert _all_queues(_loaded(configure(scheduler.machine, {}))) == ["root", "root.a"]
+    assert _all_queues(_loaded(configure(scheduler.machine, change))) == [
         "root",
         "root.a",
         "root.made",

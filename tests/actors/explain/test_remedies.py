@@ -91,11 +91,11 @@ def lower(events: list[dict[str, Any]], name: str, *, guaranteed: bool) -> None:
         events.pop()
     elif kind == "maxapplications":
         configured = next(event for event in events if event["op"] == "configure")
-        named(configured, path)["maxapplications"] -= 1
+        queue_in(configured, path)["maxapplications"] -= 1
     elif slash:
         configured = next(event for event in events if event["op"] == "configure")
         what = "guaranteed" if guaranteed else "max"
-        take_one(named(configured, path)["resources"][what], kind)
+        take_one(queue_in(configured, path)["resources"][what], kind)
     else:
         take_one(last["capacity"], name)
 
@@ -259,7 +259,7 @@ def test_an_estimate_that_is_too_long_by_little_does_not_help(tmp_path: Path) ->
     assert case.ask not in bound_at(feed, case.feed, events)
 
 
-def named(event: Mapping[str, Any], path: str) -> dict[str, Any]:
+def queue_in(event: Mapping[str, Any], path: str) -> dict[str, Any]:
     names = path.split(".")
     below = event["config"]["partitions"][0]["queues"]
     queue: dict[str, Any] = {}
@@ -364,8 +364,8 @@ def test_the_nodes_of_a_gang_are_named_unless_they_are_many(tmp_path: Path, node
     members = gang("g", nodes, 4).replace("count: 2", f"count: {nodes}")
 
     [(text, _)] = remedies(tmp_path, added + members + LATER, "release")
-    named = "nodes n1 and n2" if nodes == 2 else "4 nodes"
-    assert text == f"gang default/g ends and releases {named}"
+    queue_in = "nodes n1 and n2" if nodes == 2 else "4 nodes"
+    assert text == f"gang default/g ends and releases {queue_in}"
 
 
 def test_a_member_that_a_gang_can_spare_ends_alone(tmp_path: Path) -> None:

@@ -354,7 +354,7 @@ ONE = Resources({"vcore": 1000})
 CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "good").rglob("*.yaml"))
 
 
-def again(event: Event) -> object:
+def reread(event: Event) -> object:
     """Write an event, and give what is read."""
     (item,) = parse([RawEvent(0, None, write_event(event))])
     return item.content
@@ -393,7 +393,7 @@ def can_be_read(event: Event) -> bool:
 
 
 def assert_same(event: Event) -> None:
-    found = again(event)
+    found = reread(event)
     if isinstance(event, Configure):
         # Warnings about fields that are not obeyed are gone with the fields.
         assert isinstance(found, Configure)
@@ -482,7 +482,7 @@ MANY = GangFields(3, 5, GangMode.NON_STRICT, 1_500_000, ("default/a", "x/b"))
     ],
 )
 def test_an_event(event: Event) -> None:
-    assert again(event) == event
+    assert reread(event) == event
 
 
 # OBJECT-30
@@ -577,8 +577,8 @@ def test_every_feed_that_can_be_read_can_be_converted(
     out = io.BytesIO()
     if complete:
         convert(io.BytesIO(data), out, source_encoding=encoding, target_encoding=target)
-        again = list(read_feed(io.BytesIO(out.getvalue()), encoding=target))
-        assert [(item.at_us, type(item.content)) for item in again] == [
+        reread = list(read_feed(io.BytesIO(out.getvalue()), encoding=target))
+        assert [(item.at_us, type(item.content)) for item in reread] == [
             (item.at_us, type(item.content)) for item in found
         ]
 

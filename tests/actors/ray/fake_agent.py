@@ -44,7 +44,7 @@ class FakeAgent:
                 sources.append(self.test.fileno())
             ready, _, _ = select.select(sources, [], [], BEAT_S)
             if 0 in ready:
-                self.hear(os.read(0, 65536))
+                self.handle(os.read(0, 65536))
             if self.test is not None and self.test.fileno() in ready:
                 self.obey(self.test)
             if self.beats and time.monotonic() >= self.beaten + BEAT_S:
@@ -62,12 +62,12 @@ class FakeAgent:
                 os._exit(3)  # the test has gone
             self.orders.feed(data)
             for order in self.orders:
-                self.do(order)
+                self.execute(order)
 
-    def hear(self, data: bytes) -> None:
+    def handle(self, data: bytes) -> None:
         if not data:
             self.listens = False
-            self.tell({"end": True})
+            self.report({"end": True})
             if not self.stays:
                 os._exit(0)
         self.heard.feed(data)
@@ -75,21 +75,21 @@ class FakeAgent:
             if message["do"] == "connect":
                 self.test = _socket.socket(_socket.AF_UNIX)
                 self.test.connect(message["address"])
-                self.tell({"pid": os.getpid()})
+                self.report({"pid": os.getpid()})
             if message["do"] == "survivors":  # so a test can wait until all was heard
                 if self.test is not None:
                     self.obey(self.test)  # the test has sent them before it has asked
                 self.write(msgpack.packb({"say": "survivors", "survivors": self.survivors}))
                 continue
-            self.tell({"heard": message})
+            self.report({"heard": message})
             if message["do"] == "cancel" and self.cancels:
                 self.write(msgpack.packb({"say": "cancelled", "id": message["id"], "gone": True}))
 
-    def tell(self, what: dict[str, Any]) -> None:
+    def report(self, what: dict[str, Any]) -> None:
         if self.test is not None:
             self.test.sendall(msgpack.packb(what))
 
-    def do(self, order: dict[str, Any]) -> None:
+    def execute(self, order: dict[str, Any]) -> None:
         match order:
             case {"say": message}:
                 self.write(msgpack.packb(message))
@@ -99,7 +99,7 @@ class FakeAgent:
                 sys.stderr.write(text)
                 sys.stderr.flush()
             case {"sync": _}:
-                self.tell({"synced": True})
+                self.report({"synced": True})
             case {"close": number}:
                 self.beats = False
                 os.close(number)

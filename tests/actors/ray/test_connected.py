@@ -77,11 +77,11 @@ class Actor:
         self.was_asked_to_end = asyncio.Event()
         self.may_end = asyncio.Event()
         self.may_end.set()
-        self.about = Method(self._about)
+        self.about = Method(self._description)
         self.items = Method(self._items)
         self.end = Method(self._end)
 
-    async def _about(self) -> dict[str, Any]:
+    async def _description(self) -> dict[str, Any]:
         await self.may_answer.wait()
         if self.error is not None:
             raise self.error

@@ -551,7 +551,7 @@ class World:
             done=lambda held, result: self.results.update({held.ask: result}),
         )
 
-    async def do(self, step: Step) -> None:
+    async def take(self, step: Step) -> None:
         what, number, how = step
         run = self.runs[number]
         match what:
@@ -633,7 +633,7 @@ async def play(folder: Path, early: int, plan: list[Step], clock: MockClock) -> 
         async with trio.open_nursery() as nursery:
             world = World(stage, nursery, [await ask.bound() for ask in asks], clock)
             for step in begun[:early] + plan:
-                await world.do(step)
-            await world.do(("die", 0, ""))
+                await world.take(step)
+            await world.take(("die", 0, ""))
         for run in world.runs:
             assert run.came == ([] if run.id is None else [run.ended])

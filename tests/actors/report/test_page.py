@@ -273,7 +273,7 @@ def drawn(page: str) -> Drawn:
     return found
 
 
-def held(page: str) -> dict[str, object]:
+def devices_of_bars(page: str) -> dict[str, object]:
     return {bar[0]: bar[8] for bar in known(page)["bars"] if len(bar) > 8}
 
 
@@ -296,7 +296,7 @@ async def test_each_device_has_a_lane() -> None:
 async def test_a_bar_says_which_devices_it_held() -> None:
     page = (await recorded(DEVICES_FEED, until_us=25 * S)).page
 
-    assert held(page) == {
+    assert devices_of_bars(page) == {
         "a/whole": "gpu 0, 1",
         "a/half": "500 milli of gpu 2",
         "a/part": "250 milli of gpu 2",
@@ -330,8 +330,8 @@ async def test_a_report_begins_with_what_is_held() -> None:
     page = (await recorded(DEVICES_FEED, start_us=10 * S)).page
 
     assert drawn(page)["a/whole"] == [(0, 4.2), (4.8, 4.2)]
-    assert held(page)["a/part"] == "250 milli of gpu 2"
-    assert held(page)["a/next"] == "gpu 0"
+    assert devices_of_bars(page)["a/part"] == "250 milli of gpu 2"
+    assert devices_of_bars(page)["a/next"] == "gpu 0"
 
 
 async def test_nodes_without_devices_are_drawn_by_share() -> None:
@@ -350,7 +350,7 @@ async def test_very_many_devices_have_no_lanes() -> None:
     page = (await recorded(feed)).page
 
     assert drawn(page)["a/whole"] == [(14, 1)]
-    assert held(page)["a/whole"] == "gpu 0, 1"
+    assert devices_of_bars(page)["a/whole"] == "gpu 0, 1"
     assert "each device has a lane" not in page
 
 

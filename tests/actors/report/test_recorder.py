@@ -74,7 +74,7 @@ class EndWatcher:
         self.seen.append(await scheduler.snapshot())
 
 
-def held(decisions: list[Announced], end_us: int) -> Iterator[tuple[Decision, int, int]]:
+def allocations(decisions: list[Announced], end_us: int) -> Iterator[tuple[Decision, int, int]]:
     """Give every decision that gave a node to an ask, with when it held it."""
     since: dict[tuple[str | None, str | None], tuple[Decision, int]] = {}
     for announced in decisions:
@@ -101,7 +101,7 @@ async def test_usage_is_that_of_the_decisions(everything: RecordedReplay) -> Non
     recorder, end_us = everything.recorder, everything.recorder.end_us
     cores = {"a": 1000, "b": 1000, "c": 1000}
     naive: Counter[str] = Counter()
-    for decision, begin, end in held(everything.decisions, end_us):
+    for decision, begin, end in allocations(everything.decisions, end_us):
         assert decision.app
         assert decision.queue
         for queue in ("root", decision.queue):
@@ -130,7 +130,7 @@ async def test_pending_and_running_are_those_of_the_decisions(everything: Record
                 finished += end_us - announced.at_us
             case _:
                 pass
-    for _, begin, end in held(everything.decisions, end_us):
+    for _, begin, end in allocations(everything.decisions, end_us):
         running += end - begin
     root = recorder.queues.get("root")
 
@@ -143,7 +143,7 @@ async def test_bars_are_those_of_the_decisions(everything: RecordedReplay) -> No
     recorder = everything.recorder
     naive = [
         (decision.node, decision.app, decision.ask, begin, end)
-        for decision, begin, end in held(everything.decisions, recorder.end_us)
+        for decision, begin, end in allocations(everything.decisions, recorder.end_us)
         if end > begin
     ]
     assert recorder.nodes.bars is not None
@@ -327,7 +327,7 @@ STEPS = st.lists(
 ).map(sorted)
 
 
-def fed(
+def timeline_and_series(
     steps: list[tuple[int, int]], end: int, most: int, begin: int = 0
 ) -> tuple[Timeline, Series]:
     timeline = Timeline(most)
@@ -352,7 +352,7 @@ def test_every_bucket_holds_the_integral(
     steps: list[tuple[int, int]], most: int, more: int
 ) -> None:
     end = steps[-1][0] + more
-    timeline, series = fed(steps, end, most)
+    timeline, series = timeline_and_series(steps, end, most)
     width = timeline.width_us
     naive = [value_at(steps, at) for at in range(end)]
 
@@ -368,7 +368,7 @@ def test_what_was_before_the_begin_does_not_count(
     steps: list[tuple[int, int]], most: int, begin: int
 ) -> None:
     end = max(steps[-1][0], begin) + 10
-    _, series = fed(steps, end, most, begin)
+    _, series = timeline_and_series(steps, end, most, begin)
 
     assert sum(series.areas) == sum(value_at(steps, at) for at in range(begin, end))
 
@@ -392,7 +392,7 @@ def test_absorbing_adds(first: list[tuple[int, int]], second: list[tuple[int, in
 
 
 def test_the_width_doubles_until_all_has_room() -> None:
-    timeline, series = fed([(0, 1)], 1_000, most=10)
+    timeline, series = timeline_and_series([(0, 1)], 1_000, most=10)
 
     assert timeline.width_us == 128
     assert series.areas == [128] * 7 + [104]

@@ -295,7 +295,7 @@ def bell() -> Bell:
 
 
 @asynccontextmanager
-async def keeping(bell: Bell) -> AsyncGenerator[Timekeeper, None]:
+async def running_timekeeper(bell: Bell) -> AsyncGenerator[Timekeeper, None]:
     """Have a timekeeper run for the time of the block."""
     clock = TrioClock()
     async with trio.open_nursery() as nursery:
@@ -308,7 +308,7 @@ async def keeping(bell: Bell) -> AsyncGenerator[Timekeeper, None]:
 
 async def test_time_counts_from_the_start(bell: Bell, mock_clock: MockClock) -> None:
     mock_clock.jump(7)
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         mock_clock.jump(1.5)
 
         assert keeper.now_us() == 1_500_000
@@ -316,7 +316,7 @@ async def test_time_counts_from_the_start(bell: Bell, mock_clock: MockClock) -> 
 
 async def test_it_rings_at_the_instant_and_once(bell: Bell, mock_clock: MockClock) -> None:
     mock_clock.jump(10)
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(2 * S)
         await pass_time(mock_clock, 1.999_999)
         assert bell.rung_us == []
@@ -328,7 +328,7 @@ async def test_it_rings_at_the_instant_and_once(bell: Bell, mock_clock: MockCloc
 
 
 async def test_nothing_to_aim_at(bell: Bell, mock_clock: MockClock) -> None:
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(None)
         await pass_time(mock_clock, 50)
 
@@ -337,7 +337,7 @@ async def test_nothing_to_aim_at(bell: Bell, mock_clock: MockClock) -> None:
 
 async def test_an_instant_that_is_over_rings_at_once(bell: Bell, mock_clock: MockClock) -> None:
     mock_clock.jump(3)
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(-1)
         await wait_all_tasks_blocked()
 
@@ -345,7 +345,7 @@ async def test_an_instant_that_is_over_rings_at_once(bell: Bell, mock_clock: Moc
 
 
 async def test_a_later_aim(bell: Bell, mock_clock: MockClock) -> None:
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(2 * S)
         await pass_time(mock_clock, 1)
         keeper.aim(4 * S)
@@ -357,7 +357,7 @@ async def test_a_later_aim(bell: Bell, mock_clock: MockClock) -> None:
 
 
 async def test_an_earlier_aim(bell: Bell, mock_clock: MockClock) -> None:
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(4 * S)
         await pass_time(mock_clock, 1)
         keeper.aim(2 * S)
@@ -369,7 +369,7 @@ async def test_an_earlier_aim(bell: Bell, mock_clock: MockClock) -> None:
 
 
 async def test_an_aim_that_is_given_up_and_taken_again(bell: Bell, mock_clock: MockClock) -> None:
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(2 * S)
         await wait_all_tasks_blocked()
         keeper.aim(None)
@@ -383,7 +383,7 @@ async def test_an_aim_that_is_given_up_and_taken_again(bell: Bell, mock_clock: M
 
 
 async def test_many_aims_at_one_moment(bell: Bell, mock_clock: MockClock) -> None:
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         for at_us in (5 * S, None, 1 * S, 7 * S, None, 3 * S):
             keeper.aim(at_us)
         for seconds in (1, 1, 1, 2, 2):
@@ -394,7 +394,7 @@ async def test_many_aims_at_one_moment(bell: Bell, mock_clock: MockClock) -> Non
 
 async def test_an_aim_while_it_rings(bell: Bell, mock_clock: MockClock) -> None:
     bell.gate = trio.Event()
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(1 * S)
         await pass_time(mock_clock, 1)
         assert bell.rung_us == [1 * S]

@@ -53,7 +53,7 @@ from muster_core.owners.queue import CommitQueue, Expect, QueueMachine, QueueRep
 from muster_core.resources import Resources
 from muster_core.snapshots import AppSnapshot, AskPlace, GangSnapshot, QueueSnapshot
 from muster_core.values.application_states import AppState
-from tests.actors.program import APP, NODE, ask, inside, settled, watchdog
+from tests.actors.program import APP, NODE, ask, private_attribute, settled, watchdog
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Scenario, Step, run_plainly
@@ -119,7 +119,7 @@ async def test_a_commit_that_wakes_nobody_is_seen_by_whatever_comes_after_it() -
         owner.mailbox.put(Enlist(Origin(5)))
         owner.mailbox.put(AddAsks(Origin(6), ask("k"), 0))
         before = await survey(owner)
-        (pending,) = inside(owner.machine, "_places").pending.values()
+        (pending,) = private_attribute(owner.machine, "_places").pending.values()
         owner.mailbox.put(CommitApp((Allocation(pending, "n", 1),)), wake=False)
         await settled()
         assert owner.machine.snapshot() == before
@@ -211,7 +211,7 @@ async def test_a_queue_ends_when_it_is_gone() -> None:
 async def test_a_queue_that_fails_says_on_what() -> None:
     owner, _ = queue()
     owner.mailbox.put(CommitQueue({3: Values(None, {}, {})}))
-    inside(owner.machine, "_children")[3] = Values(
+    private_attribute(owner.machine, "_children")[3] = Values(
         None, {"vcore": 1}, {}
     )  # Not in its sums: a bug.
 

@@ -91,17 +91,17 @@ def disk() -> Generator[Disk]:
         yield made_disk
 
 
-def kept(folder: Path) -> list[KeptBatch]:
+def batches_in(folder: Path) -> list[KeptBatch]:
     with StateReader(folder) as reader:
         return list(reader.batches())
 
 
 def decisions_in(folder: Path) -> list[Announced]:
-    return [one for batch in kept(folder) for one in batch.decisions]
+    return [one for batch in batches_in(folder) for one in batch.decisions]
 
 
 def events_in(folder: Path) -> list[Event]:
-    return [event for batch in kept(folder) for event in batch.events]
+    return [event for batch in batches_in(folder) for event in batch.events]
 
 
 @final
@@ -167,7 +167,7 @@ class Listeners:
         else:
             self.answers.append("done")
 
-    def heard(self) -> tuple[int, ...]:
+    def counts(self) -> tuple[int, ...]:
         """Give how much each of them has heard."""
         journal, record = len(self.journal.decisions), len(self.record.steps)
         return journal, record, len(self.seen), len(self.binder.began)
@@ -184,20 +184,20 @@ async def test_nobody_hears_of_a_batch_that_is_not_on_disk(
 ) -> None:
     # STORE-15
     before, listeners = tasks(), Listeners(nursery)
-    heard: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
     with pytest.raises(muster.StoreError, match=fault.message):
         async with listeners.use(tmp_path) as scheduler:
             for event in EVENTS[:number]:
                 await scheduler.submit(event)
             await wait_all_tasks_blocked()
-            heard = listeners.heard()
+            counts = listeners.counts()
             fault.on(disk, forever=forever)
             await listeners.call(lambda: scheduler.submit(EVENTS[number]))
             await trio.sleep_forever()
     disk.mend()
 
     assert listeners.answers == ["closed"]
-    assert listeners.heard() == heard
+    assert listeners.counts() == counts
     assert tasks() == before
     await assert_goes_on(nursery, tmp_path, EVENTS[:number], number)
 
@@ -263,7 +263,7 @@ async def test_a_first_batch_that_fails_leaves_a_store_that_can_be_opened(
             message = ""
         if not is_open:
             assert fault.message in message
-            assert listeners.heard() == (0, 0, 0, 0)
+            assert listeners.counts() == (0, 0, 0, 0)
         disk.mend()
 
         async with muster.open_scheduler(store=folder) as scheduler:
@@ -370,7 +370,7 @@ async def test_a_caller_that_is_cancelled_while_another_batch_is_written_has_don
             await wait_all_tasks_blocked()
         scopes[2].cancel()
         await wait_all_tasks_blocked()
-        assert listeners.heard() == (0, 1, 0, 0)
+        assert listeners.counts() == (0, 1, 0, 0)
         gate.open()
     assert scopes[2].cancelled_caught
     assert listeners.answers == ["done"] * 3
@@ -596,7 +596,7 @@ async def test_what_is_on_disk_is_answered_while_a_call_of_its_batch_reads(
                     {
                         "read": scheduler.snapshot,
                         "stays": lambda: scheduler.add_node("n", SIZE),
-                        "gives up": lambda: _within(
+                        "gives up": lambda: _outcome_within(
                             giving_up, lambda: scheduler.add_node("m", SIZE)
                         ),
                     }
@@ -612,7 +612,7 @@ async def test_what_is_on_disk_is_answered_while_a_call_of_its_batch_reads(
     assert sorted(nodes) == ["m", "n"]
 
 
-async def _within(scope: trio.CancelScope, call: Callable[[], Awaitable[None]]) -> str:
+async def _outcome_within(scope: trio.CancelScope, call: Callable[[], Awaitable[None]]) -> str:
     with scope:
         await call()
         return "done"

@@ -68,7 +68,7 @@ def made(directory: Path, batches: int = 6, new: NewState = NEW) -> StateWriter:
     return writer
 
 
-def kept(directory: Path) -> list[KeptBatch]:
+def batches_in(directory: Path) -> list[KeptBatch]:
     """Give all batches, after decoding each."""
     with StateReader(directory) as reader:
         found = list(reader.batches())
@@ -80,7 +80,7 @@ def kept(directory: Path) -> list[KeptBatch]:
 
 def numbers(directory: Path) -> list[int]:
     """Give the numbers of all batches."""
-    return [batch.number for batch in kept(directory)]
+    return [batch.number for batch in batches_in(directory)]
 
 
 def copied(source: Path, target: Path) -> Path:

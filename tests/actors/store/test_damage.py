@@ -223,7 +223,7 @@ def disk() -> Generator[Disk]:
         yield made_disk
 
 
-def refused(call: Callable[[], object]) -> StoreError | None:
+def error_of(call: Callable[[], object]) -> StoreError | None:
     """Give the error with which a call ends, or None if it succeeds."""
     try:
         call()
@@ -245,7 +245,7 @@ def test_a_commit_that_fails_is_kept_whole_or_not_at_all(
                 for row in rows(1, commit - 1):
                     writer.append([row])
                 disk.fail(at, code, name=name, forever=forever)
-                error = refused(partial(writer.append, rows(commit, commit)))
+                error = error_of(partial(writer.append, rows(commit, commit)))
                 if error is None:
                     assert disk.calls.count(name) == at > 0  # it makes no more calls than those
                     disk.mend()
@@ -297,7 +297,7 @@ def test_a_checkpoint_that_fails_takes_nothing_away(
         writer = StateWriter.open(directory)
         put_checkpoint(writer, 2, parts_of(2))
         disk.fail(at, code, name=name)
-        error = refused(partial(put_checkpoint, writer, 4, parts_of(4)))
+        error = error_of(partial(put_checkpoint, writer, 4, parts_of(4)))
         assert error is None or message in str(error)
         failed += error is not None
         disk.mend()
@@ -329,7 +329,7 @@ def test_pruning_that_fails_leaves_a_chain(
         writer = StateWriter.open(directory)
         put_checkpoint(writer, 4, parts_of(4))
         disk.fail(at, code, name=name)
-        error = refused(partial(prune_all, writer))
+        error = error_of(partial(prune_all, writer))
         assert error is None or message in str(error)
         failed += error is not None
         disk.mend()
@@ -354,7 +354,7 @@ def test_what_cannot_be_made_can_be_made_later(
     for at in range(30):
         directory = tmp_path / str(at)
         disk.fail(at, code, name=name)
-        error = refused(partial(create_and_close, directory))
+        error = error_of(partial(create_and_close, directory))
         assert error is None or message in str(error)
         failed += error is not None
         disk.mend()
@@ -396,7 +396,7 @@ def test_compacting_that_fails_changes_nothing(disk: Disk, tmp_path: Path) -> No
     for at in count():
         writer = StateWriter.open(directory)
         disk.fail(at, FULL)
-        error = refused(writer.compact)
+        error = error_of(writer.compact)
         disk.mend()
         writer.close()
         assert numbers(directory) == [1, 2, 3, 4, 5, 6]

@@ -18,9 +18,9 @@ from muster.store._rows import BatchRow
 from muster.store._writer import StateWriter
 from tests.actors.store.program import (
     S,
+    batches_in,
     copied,
     events_of,
-    kept,
     made,
     parts_of,
     put_checkpoint,
@@ -38,7 +38,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_batches_come_back_with_what_was_let_in_and_decided(directory: Path) -> None:
-    found = kept(directory)
+    found = batches_in(directory)
 
     assert [batch.row() for batch in found] == rows(1, 7)
     assert [batch.at_us for batch in found] == [number * S for number in range(1, 8)]
@@ -103,7 +103,7 @@ def test_a_reader_leaves_no_files(directory: Path) -> None:
     # STORE-14
     before = sorted(path.name for path in directory.iterdir())
 
-    assert len(kept(directory)) == 7
+    assert len(batches_in(directory)) == 7
 
     assert sorted(path.name for path in directory.iterdir()) == before
 
@@ -113,7 +113,7 @@ def test_a_killed_writer_leaves_its_batches(tmp_path: Path) -> None:
         killed = copied(tmp_path / "state", tmp_path / "killed")
     assert (killed / "muster.db-wal").stat().st_size > 0
 
-    assert [batch.number for batch in kept(killed)] == [1, 2, 3, 4, 5]
+    assert [batch.number for batch in batches_in(killed)] == [1, 2, 3, 4, 5]
 
 
 READ = """

@@ -98,7 +98,7 @@ async def use(
         returned.append("node")
 
 
-def named(inputs: Sequence[tuple[int, Event | None]]) -> Counter[str]:
+def count_uses(inputs: Sequence[tuple[int, Event | None]]) -> Counter[str]:
     """Count the events of ``use`` that were let in."""
     events = [event for _, event in inputs]
     names = [event.ask for event in events if isinstance(event, AddAsk)]
@@ -121,7 +121,7 @@ def test_cancellation_at_every_step(seed: int, each: int, *, whole: bool) -> Non
         # Everybody who asked was answered, and once.
         assert len(done.answers) in (0, len(CALLS)), f"cancelled at step {at}"
         # What returned was done; what was cancelled was not, except with the whole block.
-        there = named(done.inputs)
+        there = count_uses(done.inputs)
         assert all(there[name] == 1 for name in done.returned), f"cancelled at step {at}"
         if not whole:
             undone = set(done.begun) - set(done.returned)

@@ -382,7 +382,7 @@ class Witness:
                 pass
 
 
-def look(snapshot: Snapshot) -> None:
+def check_gangs(snapshot: Snapshot) -> None:
     """Assert what must be so of gangs between two batches."""
     for app in snapshot.apps.values():
         for ask in app.asks:
@@ -403,7 +403,7 @@ async def run_with_witness(scenario: list[Step], seed: int) -> None:
     async with muster.open_simulation(journal=witness, interleave=Interleaving(seed)) as scheduler:
 
         async def settled() -> None:
-            look(await check(scheduler))
+            check_gangs(await check(scheduler))
 
         await real.play(scheduler, scenario, settled)
         await scheduler.finish()

@@ -27,7 +27,7 @@ from tests.core.tree import Tree, make_tree
 LOOSE = GangMode.NON_STRICT
 
 
-def full(name: str) -> str:
+def full_gang_name(name: str) -> str:
     """Give the full name of a gang."""
     return name if "/" in name else f"default/{name}"
 
@@ -41,8 +41,8 @@ def gang(
     wait_us: int | None = None,
 ) -> AddGang:
     """Give the event that defines a gang; also its object."""
-    others = tuple(map(full, groups)) or None
-    return AddGang(full(name), GangFields(min_member, total, mode, wait_us, others))
+    others = tuple(map(full_gang_name, groups)) or None
+    return AddGang(full_gang_name(name), GangFields(min_member, total, mode, wait_us, others))
 
 
 def members(
@@ -63,7 +63,7 @@ def members(
         resources=Resources(amounts or {"vcore": 1}),
         priority=priority,
         count=count,
-        gang=full(gang),
+        gang=full_gang_name(gang),
         says=says,
         timed_out=timed_out,
     )
@@ -87,7 +87,7 @@ def pod(
         ask=name,
         resources=Resources(amounts or {"vcore": 1}),
         priority_class=priority_class,
-        gang=None if gang is None else full(gang),
+        gang=None if gang is None else full_gang_name(gang),
         says=says,
         timed_out=timed_out,
     )
@@ -137,7 +137,7 @@ def applied(*objects: AppliedObject) -> Apply:
 
 def named(kind: ObjectKind, name: str, app: str | None = None) -> ObjectName:
     """Give the name of an object; of a Pod that of its application too."""
-    return ObjectName(kind, full(name) if kind is ObjectKind.POD_GROUP else name, app)
+    return ObjectName(kind, full_gang_name(name) if kind is ObjectKind.POD_GROUP else name, app)
 
 
 def gone_pod(name: str, app: str = "p") -> ObjectName:
@@ -181,7 +181,7 @@ def places(tree: Tree, app: str = "p") -> dict[str, str]:
     return {ask.name: ask.place.value for ask in tree.snapshot().apps[app].asks}
 
 
-def refused(tree: Tree, event: Event) -> str:
+def refusal(tree: Tree, event: Event) -> str:
     """Enter an event that is to be refused, and to change nothing; give the message."""
     before = tree.snapshot()
     message = tree.refused(event)

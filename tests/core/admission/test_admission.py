@@ -35,13 +35,13 @@ from tests.core.admission.objects import (
     applied,
     deleted,
     finished,
-    full,
+    full_gang_name,
     gang,
     gone_pod,
     members,
     places,
     pod,
-    refused,
+    refusal,
     story,
     submit,
     tree_with_app,
@@ -54,11 +54,11 @@ TWO = GangFields(min_member=2)
 SECOND_US = 1_000_000
 
 
-def hears(tree: Tree, event: Event) -> bool:
+def must_hear_first(tree: Tree, event: Event) -> bool:
     return tree.machine.must_hear_first(event)
 
 
-def waits(tree: Tree) -> Tree:
+def with_waiting_member(tree: Tree) -> Tree:
     """Let ``x-0`` of a gang wait, and ``x-1`` be pending."""
     submit(tree, gang("g", 2, mode=LOOSE))
     submit(tree, members("g", "x", 2))
@@ -72,7 +72,7 @@ def waits(tree: Tree) -> Tree:
 def test_in_a_batch_of_members_alone_nobody_is_heard() -> None:
     tree = tree_with_app()
     for event in (gang("g", 2), members("g", "x", 9), members("h", "y", says=ONE), gang("h", 1)):
-        assert not hears(tree, event)
+        assert not must_hear_first(tree, event)
         tree.enter(event)
 
 
@@ -83,18 +83,18 @@ def test_after_what_only_applications_can_judge_they_are_heard_first(before: Eve
     tree = tree_with_app()
     tree.enter(before)
 
-    assert hears(tree, members("g", "x"))
-    assert hears(tree, RemoveGang(full("g")))
-    assert not hears(tree, wish("p", "y"))
+    assert must_hear_first(tree, members("g", "x"))
+    assert must_hear_first(tree, RemoveGang(full_gang_name("g")))
+    assert not must_hear_first(tree, wish("p", "y"))
     tree.hear()
-    assert not hears(tree, members("g", "x"))
+    assert not must_hear_first(tree, members("g", "x"))
 
 
 def test_a_new_application_does_not_have_to_be_heard() -> None:
     tree = tree_with_app()
     tree.enter(AddApp("new", "root.b"))
 
-    assert not hears(tree, members("g", "x", app="new"))
+    assert not must_hear_first(tree, members("g", "x", app="new"))
     assert submit(tree, members("g", "x", app="new", says=ONE))[-1] == "bound new/x n"
 
 
@@ -105,15 +105,15 @@ def test_a_member_whose_name_is_in_use_joins_no_gang() -> None:
     tree = tree_with_app()
     submit(tree, members("g", "x", 2))
 
-    message = refused(tree, members("h", "x-1", says=ONE))
+    message = refusal(tree, members("h", "x-1", says=ONE))
     assert message == "ask: 'x-1' is already an ask of application 'p'"
-    assert full("h") not in tree.snapshot().gangs
+    assert full_gang_name("h") not in tree.snapshot().gangs
 
 
 def test_a_member_of_an_unknown_application_joins_no_gang() -> None:
     tree = tree_with_app()
 
-    assert refused(tree, members("g", "x", app="no")) == "app: 'no' is unknown"
+    assert refusal(tree, members("g", "x", app="no")) == "app: 'no' is unknown"
     assert tree.snapshot().gangs == {}
 
 
@@ -133,7 +133,7 @@ def test_names_are_free_within_a_batch_once_an_ask_is_gone() -> None:
     tree.settle(RemoveApp("p"), AddApp("p", "root.b"), members("g", "x", 3, says=ONE))
     tree.check()
     assert set(places(tree).values()) == {"bound"}
-    definition = tree.snapshot().gangs[full("g")].definition
+    definition = tree.snapshot().gangs[full_gang_name("g")].definition
     assert definition is not None
     assert definition.min_member == 1
 
@@ -159,7 +159,7 @@ def test_an_application_that_comes_and_goes_leaves_its_node() -> None:
 
 
 def test_the_members_that_wait_are_parked_when_the_time_is_over() -> None:
-    tree = waits(tree_with_app(vcore=1))
+    tree = with_waiting_member(tree_with_app(vcore=1))
     before = len(tree.log)
     tree.pass_time(601 * SECOND_US)
     tree.check()
@@ -193,11 +193,11 @@ def test_a_satisfied_gang_has_no_time_that_could_be_over() -> None:
     submit(tree, members("g", "x"))
 
     assert submit(tree, members("g", "y", timed_out=True)) == ["assigned p/y n", "bound p/y n"]
-    assert not tree.snapshot().gangs[full("g")].timed_out
+    assert not tree.snapshot().gangs[full_gang_name("g")].timed_out
 
 
 def test_a_mark_that_a_member_brings_sets_all_members_aside() -> None:
-    tree = waits(tree_with_app(vcore=1))
+    tree = with_waiting_member(tree_with_app(vcore=1))
 
     assert submit(tree, members("g", "y", timed_out=True)) == [
         "released p/x-0 n gang_timeout",
@@ -226,7 +226,8 @@ def test_a_mark_before_the_gang_is_defined_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [[RemoveGang(full("g")), gang("g", 1)], [RemoveAsk("p", "x"), members("g", "y")]]
+    "end",
+    [[RemoveGang(full_gang_name("g")), gang("g", 1)], [RemoveAsk("p", "x"), members("g", "y")]],
 )
 def test_a_mark_goes_with_the_gang_or_its_last_member(end: list[Event]) -> None:
     tree = tree_with_app()
@@ -238,28 +239,30 @@ def test_a_mark_goes_with_the_gang_or_its_last_member(end: list[Event]) -> None:
     assert set(places(tree).values()) == {"bound"}
 
 
-def set_aside(tree: Tree) -> Tree:
+def with_timed_out_gang(tree: Tree) -> Tree:
     """Let ``x-0`` and ``x-1`` of a gang be bound that is defined anew, and has timed out."""
     submit(tree, gang("g", 2))
     submit(tree, members("g", "x", 2))
-    tree.settle(RemoveGang(full("g")), gang("g", 4), members("g", "y", timed_out=True))
+    tree.settle(RemoveGang(full_gang_name("g")), gang("g", 4), members("g", "y", timed_out=True))
     assert places(tree) == {"y": "parked", "x-0": "bound", "x-1": "bound"}
     return tree
 
 
 def test_a_member_that_was_not_started_is_parked_with_the_others() -> None:
-    tree = set_aside(tree_with_app())
+    tree = with_timed_out_gang(tree_with_app())
 
     assert submit(tree, BindFailed("p", "x-0")) == ["released p/x-0 n bind_failed"]
     assert places(tree) == {"x-0": "parked", "y": "parked", "x-1": "bound"}
-    assert tree.snapshot().gangs[full("g")].timed_out
+    assert tree.snapshot().gangs[full_gang_name("g")].timed_out
 
 
 def test_the_time_is_over_before_a_member_was_not_started() -> None:
     tree = tree_with_app(vcore=3)
     submit(tree, gang("g", 2))
     submit(tree, members("g", "x", 2))
-    tree.settle(RemoveGang(full("g")), gang("g", 4, mode=LOOSE, wait_us=5), members("g", "y", 2))
+    tree.settle(
+        RemoveGang(full_gang_name("g")), gang("g", 4, mode=LOOSE, wait_us=5), members("g", "y", 2)
+    )
     tree.pass_time(5)
     lines = story(tree.settle(BindFailed("p", "x-0")))
     tree.check()
@@ -273,7 +276,7 @@ def test_the_time_is_over_before_a_member_was_not_started() -> None:
 
 
 def test_another_one_of_its_name_is_not_parked_for_its_gang() -> None:
-    tree = set_aside(tree_with_app("m", "n"))
+    tree = with_timed_out_gang(tree_with_app("m", "n"))
     again = applied(finished("x-0"), pod("x-0", gang="h", node="n"))
     lines = story(tree.settle(again, BindFailed("p", "x-0")))
     tree.check()
@@ -285,27 +288,27 @@ def test_another_one_of_its_name_is_not_parked_for_its_gang() -> None:
 
 
 def test_waiting_members_of_a_removed_gang_are_pending_in_a_placeholder() -> None:
-    tree = waits(tree_with_app(vcore=1))
+    tree = with_waiting_member(tree_with_app(vcore=1))
 
-    assert submit(tree, RemoveGang(full("g"))) == ["released p/x-0 n gang_rollback"]
-    shown = tree.snapshot().gangs[full("g")]
-    assert (shown.definition, shown.since_us) == (None, None)
+    assert submit(tree, RemoveGang(full_gang_name("g"))) == ["released p/x-0 n gang_rollback"]
+    comparable_snapshot = tree.snapshot().gangs[full_gang_name("g")]
+    assert (comparable_snapshot.definition, comparable_snapshot.since_us) == (None, None)
     assert places(tree) == {"x-0": "pending", "x-1": "pending"}
 
 
 def test_a_gang_that_was_only_just_defined_can_be_removed() -> None:
     tree = tree_with_app()
     tree.enter(gang("g", 1), members("g", "x"))
-    tree.settle(RemoveGang(full("g")))
+    tree.settle(RemoveGang(full_gang_name("g")))
     tree.check()
 
     assert places(tree) == {"x": "pending"}
-    assert "default/g" in refused(tree, RemoveGang(full("g")))
+    assert "default/g" in refusal(tree, RemoveGang(full_gang_name("g")))
 
 
 def test_a_gang_without_members_is_gone_when_it_is_removed() -> None:
     tree = tree_with_app()
-    tree.settle(gang("g", 1), RemoveGang(full("g")))
+    tree.settle(gang("g", 1), RemoveGang(full_gang_name("g")))
     tree.check()
 
     assert tree.snapshot().gangs == {}
@@ -318,8 +321,8 @@ EVENTS: list[Event] = [
     gang("g", 2, mode=LOOSE),
     gang("h", 1, "g"),
     applied(gang("g", 3)),
-    RemoveGang(full("g")),
-    RemoveGang(full("h")),
+    RemoveGang(full_gang_name("g")),
+    RemoveGang(full_gang_name("h")),
     members("g", "x", 2),
     members("g", "x-0", app="q"),
     members("h", "y", app="q"),
@@ -345,14 +348,14 @@ def test_it_does_not_matter_when_owners_are_heard(events: list[Event], hear: lis
     seldom, often = tree_with_app(vcore=2), tree_with_app(vcore=2)
     for tree in (seldom, often):
         tree.settle(AddApp("q", "root.b"))
-    let_in(seldom, often, events, hear)
+    enter_in_both(seldom, often, events, hear)
 
 
 AROUND_A_GANG_SET_ASIDE: list[Event] = [
     BindFailed("p", "x-0"),
     BindFailed("p", "x-0"),
     BindFailed("p", "x-1"),
-    RemoveGang(full("g")),
+    RemoveGang(full_gang_name("g")),
     gang("g", 3, mode=LOOSE),
     members("g", "z", 2),
     members("g", "w", timed_out=True),
@@ -374,11 +377,11 @@ AROUND_A_GANG_SET_ASIDE: list[Event] = [
 def test_it_does_not_matter_for_those_that_were_not_started(
     chosen: list[int], hear: list[bool]
 ) -> None:
-    seldom, often = (set_aside(tree_with_app("m", "n", vcore=4)) for _ in range(2))
-    let_in(seldom, often, [AROUND_A_GANG_SET_ASIDE[number] for number in chosen], hear)
+    seldom, often = (with_timed_out_gang(tree_with_app("m", "n", vcore=4)) for _ in range(2))
+    enter_in_both(seldom, often, [AROUND_A_GANG_SET_ASIDE[number] for number in chosen], hear)
 
 
-def let_in(seldom: Tree, often: Tree, events: list[Event], hear: list[bool]) -> None:
+def enter_in_both(seldom: Tree, often: Tree, events: list[Event], hear: list[bool]) -> None:
     """Let events in, hear the owners of ``often`` in between, and compare the two."""
     for number, event in enumerate(events):
         if number < len(hear) and hear[number]:
@@ -388,10 +391,10 @@ def let_in(seldom: Tree, often: Tree, events: list[Event], hear: list[bool]) -> 
     assert seldom.settle() == often.settle()
     seldom.check()
     often.check()
-    assert shown(seldom) == shown(often)
+    assert comparable_snapshot(seldom) == comparable_snapshot(often)
 
 
-def shown(tree: Tree) -> Snapshot:
+def comparable_snapshot(tree: Tree) -> Snapshot:
     """Give everything but how often priorities were computed."""
     snapshot = tree.snapshot()
     queues = snapshot.queues.items()

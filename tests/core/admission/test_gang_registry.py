@@ -363,19 +363,23 @@ def test_a_removal_that_is_undone_did_not_happen() -> None:
 # GANG-54: which gangs lists connect
 
 
-def tied(registry: Registry, name: str) -> list[str]:
+def gangs_tied_to(registry: Registry, name: str) -> list[str]:
     return [entry.name for entry in registry.register.tied_to(name)]
 
 
 def test_every_list_connects_also_one_that_does_not_count() -> None:
     registry = Registry()
     registry.join("a", groups=("default/said",))
-    assert tied(registry, "default/said") == [NAME]
+    assert gangs_tied_to(registry, "default/said") == [NAME]
     registry.define(min_member=1, groups=("default/given",))
 
     assert registry.definition() == GangDefinition(1, 1, groups=("default/said",))
-    assert tied(registry, "default/given") == tied(registry, "default/said") == [NAME]
-    assert tied(registry, "default/other") == tied(registry, NAME) == []
+    assert (
+        gangs_tied_to(registry, "default/given")
+        == gangs_tied_to(registry, "default/said")
+        == [NAME]
+    )
+    assert gangs_tied_to(registry, "default/other") == gangs_tied_to(registry, NAME) == []
 
 
 def test_a_list_connects_no_longer_when_what_says_it_is_gone() -> None:
@@ -383,11 +387,11 @@ def test_a_list_connects_no_longer_when_what_says_it_is_gone() -> None:
     registry.join("a", groups=("default/said",))
     registry.define(min_member=1, groups=("default/given",))
     registry.remove()
-    assert tied(registry, "default/given") == []
-    assert tied(registry, "default/said") == [NAME]
+    assert gangs_tied_to(registry, "default/given") == []
+    assert gangs_tied_to(registry, "default/said") == [NAME]
 
     registry.leave("a")
-    assert tied(registry, "default/said") == []
+    assert gangs_tied_to(registry, "default/said") == []
 
 
 def test_a_list_that_is_undone_connects_nobody() -> None:
@@ -395,12 +399,12 @@ def test_a_list_that_is_undone_connects_nobody() -> None:
     undo = registry.register.save(NAME)
     registry.define(min_member=1, groups=("default/h",))
     undo()
-    assert tied(registry, "default/h") == []
+    assert gangs_tied_to(registry, "default/h") == []
 
     registry.define(min_member=1, groups=("default/h",))
     undo = registry.register.save(NAME)
     registry.define(update=True, min_member=1, groups=("default/i",))
     undo()
     registry.register.check()
-    assert tied(registry, "default/h") == [NAME]
-    assert tied(registry, "default/i") == []
+    assert gangs_tied_to(registry, "default/h") == [NAME]
+    assert gangs_tied_to(registry, "default/i") == []

@@ -32,7 +32,7 @@ from tests.core.admission.objects import (
     named,
     node,
     pod,
-    refused,
+    refusal,
     story,
     submit,
     tree_with_app,
@@ -62,7 +62,7 @@ def test_an_item_may_need_the_one_before_it() -> None:
 
 
 def test_two_pods_cannot_have_the_same_room() -> None:
-    message = refused(tree_with_app(vcore=1), applied(pod("x", node="n"), pod("y", node="n")))
+    message = refusal(tree_with_app(vcore=1), applied(pod("x", node="n"), pod("y", node="n")))
 
     assert message.startswith("manifest.items[1].spec.nodeName: ")
 
@@ -73,7 +73,7 @@ def test_a_pod_that_comes_twice_comes_once() -> None:
     assert submit(tree, applied(pod("x"), pod("x", vcore=5))) == ["assigned p/x n", "bound p/x n"]
 
 
-def waits(tree: Tree) -> Tree:
+def with_waiting_member(tree: Tree) -> Tree:
     """Let ``x-0`` of a gang wait on node ``n``, and ``x-1`` be pending."""
     submit(tree, gang("g", 3, mode=LOOSE))
     submit(tree, members("g", "x", 3))
@@ -102,7 +102,7 @@ MARK = pod("y", gang="g", timed_out=True)
 )
 def test_members_that_end_in_a_list_that_concerns_their_gang(event: Apply | Delete) -> None:
     """The items of a list do what they do one by one."""
-    whole, apart = (waits(tree_with_app("n", vcore=1)) for _ in range(2))
+    whole, apart = (with_waiting_member(tree_with_app("n", vcore=1)) for _ in range(2))
     for tree in (whole, apart):
         submit(tree, AddNode("m", Resources({"gpu": 1, "vcore": 1}), schedulable=False))
     one_by_one(whole, apart, event)
@@ -145,10 +145,10 @@ def one_by_one(whole: Tree, apart: Tree, event: Apply | Delete) -> None:
     """Let a list in, in one tree as it is and in the other item by item; both become the same."""
     assert submit(whole, event) == story(apart.settle(*items_of(event)))
     apart.check()
-    assert shown(whole) == shown(apart)
+    assert comparable_snapshot(whole) == comparable_snapshot(apart)
 
 
-def shown(tree: Tree) -> Snapshot:
+def comparable_snapshot(tree: Tree) -> Snapshot:
     """Give the snapshot; how often priorities were computed depends on who was heard when."""
     snapshot = tree.snapshot()
     queues = {

@@ -26,7 +26,7 @@ from tests.core.admission.objects import (
     applied,
     deleted,
     finished,
-    full,
+    full_gang_name,
     gang,
     gone_pod,
     members,
@@ -34,7 +34,7 @@ from tests.core.admission.objects import (
     node,
     places,
     pod,
-    refused,
+    refusal,
     submit,
     tree_with_app,
     volcano_queue,
@@ -67,13 +67,13 @@ def test_a_class_that_was_deleted_is_unknown() -> None:
     submit(tree, applied(AddPriorityClass("high", 5)))
     submit(tree, deleted(named(ObjectKind.PRIORITY_CLASS, "high")))
 
-    message = refused(tree, applied(pod("x", priority_class="high")))
+    message = refusal(tree, applied(pod("x", priority_class="high")))
     assert message.startswith("manifest.spec.priorityClassName: 'high' is unknown")
 
 
 @pytest.mark.parametrize("name", ["high", "system-cluster-critical"])
 def test_only_a_users_class_can_be_deleted(name: str) -> None:
-    message = refused(tree_with_app(), deleted(named(ObjectKind.PRIORITY_CLASS, name)))
+    message = refusal(tree_with_app(), deleted(named(ObjectKind.PRIORITY_CLASS, name)))
 
     assert message.startswith(f"manifest.metadata.name: {name!r}")
 
@@ -90,7 +90,7 @@ def test_a_node_comes_with_all_that_is_said() -> None:
 
 
 def test_a_node_of_which_nothing_is_known_needs_a_capacity() -> None:
-    message = refused(tree_with_app(), applied(node("m")))
+    message = refusal(tree_with_app(), applied(node("m")))
 
     assert message.startswith("manifest.status.allocatable: 'm' is unknown")
 
@@ -112,7 +112,7 @@ def test_a_node_that_is_deleted_is_lost() -> None:
     submit(tree, wish("p", "x"))
 
     assert submit(tree, deleted(named(ObjectKind.NODE, "n"))) == ["released p/x n node_lost"]
-    assert refused(tree, deleted(named(ObjectKind.NODE, "n"))).startswith("manifest.metadata.name")
+    assert refusal(tree, deleted(named(ObjectKind.NODE, "n"))).startswith("manifest.metadata.name")
 
 
 # Pods
@@ -136,13 +136,13 @@ def test_a_pod_of_a_known_application_goes_where_that_is() -> None:
 
 
 def test_a_pod_whose_queue_takes_no_application() -> None:
-    message = refused(tree_with_app(), applied(pod("x", "new", queue="root")))
+    message = refusal(tree_with_app(), applied(pod("x", "new", queue="root")))
 
     assert message.startswith("manifest.metadata.labels.queue: ")
 
 
 def test_a_pod_without_requests_is_no_ask() -> None:
-    message = refused(tree_with_app(), applied(PodObject("p", "x", "root.a")))
+    message = refusal(tree_with_app(), applied(PodObject("p", "x", "root.a")))
 
     assert message.startswith("manifest.spec.containers: ")
 
@@ -165,7 +165,7 @@ def test_a_pod_runs_where_nothing_new_may_come() -> None:
 
 @pytest.mark.parametrize("where", ["no", "n"])
 def test_a_pod_that_cannot_run_there(where: str) -> None:
-    message = refused(tree_with_app(vcore=3), applied(pod("x", node=where, vcore=4)))
+    message = refusal(tree_with_app(vcore=3), applied(pod("x", node=where, vcore=4)))
 
     assert message.startswith(f"manifest.spec.nodeName: {where!r}")
 
@@ -176,7 +176,7 @@ def test_a_pod_that_runs_needs_headroom_in_every_queue_above() -> None:
     tree.add_app("p", "root.a.b")
     submit(tree, applied(pod("x", node="n", vcore=2)))
 
-    message = refused(tree, applied(pod("y", node="n", vcore=2)))
+    message = refusal(tree, applied(pod("y", node="n", vcore=2)))
     assert message.startswith("manifest.spec.nodeName: ")
     assert "root.a" in message
 
@@ -257,7 +257,7 @@ def test_an_unknown_pod_that_has_finished_is_nothing() -> None:
     ("name", "field"), [("p", "metadata.name"), ("q", "metadata.labels.applicationId")]
 )
 def test_an_unknown_pod_cannot_be_deleted(name: str, field: str) -> None:
-    assert refused(tree_with_app(), deleted(gone_pod("x", name))).startswith(f"manifest.{field}: ")
+    assert refusal(tree_with_app(), deleted(gone_pod("x", name))).startswith(f"manifest.{field}: ")
 
 
 # PodGroups
@@ -268,10 +268,10 @@ def test_a_pod_group_is_the_object_of_its_gang() -> None:
     submit(tree, applied(gang("g", 2, total=5)))
     submit(tree, applied(gang("g", 3)))
 
-    definition = tree.snapshot().gangs[full("g")].definition
+    definition = tree.snapshot().gangs[full_gang_name("g")].definition
     assert definition is not None
     assert (definition.min_member, definition.total) == (3, 3)
-    assert refused(tree, gang("g", 3)).startswith("gang: ")
+    assert refusal(tree, gang("g", 3)).startswith("gang: ")
 
 
 def test_a_pod_group_that_is_applied_again_leaves_the_state() -> None:
@@ -280,7 +280,7 @@ def test_a_pod_group_that_is_applied_again_leaves_the_state() -> None:
     submit(tree, members("g", "x", 2))
     submit(tree, applied(gang("g", 9)))
 
-    assert tree.snapshot().gangs[full("g")].satisfied
+    assert tree.snapshot().gangs[full_gang_name("g")].satisfied
 
 
 def test_members_of_a_pod_group_that_is_deleted_stay() -> None:
@@ -291,7 +291,7 @@ def test_members_of_a_pod_group_that_is_deleted_stay() -> None:
 
     assert submit(tree, deleted(name)) == ["released p/x-0 n gang_rollback"]
     assert places(tree) == {"x-0": "pending", "x-1": "pending"}
-    assert refused(tree, deleted(name)).startswith("manifest.metadata.name: ")
+    assert refusal(tree, deleted(name)).startswith("manifest.metadata.name: ")
 
 
 # Queues
@@ -359,8 +359,8 @@ def test_a_queue_below_one_that_becomes_a_parent() -> None:
     submit(tree, applied(volcano_queue("d", "root.b.c")))
 
     assert {"root.b.c", "root.b.c.d"} <= tree.snapshot().queues.keys()
-    assert refused(tree, applied(volcano_queue("e", "a"))).startswith("manifest.spec.parent: ")
-    assert refused(tree, applied(volcano_queue("e", "no"))).startswith("manifest.spec.parent: ")
+    assert refusal(tree, applied(volcano_queue("e", "a"))).startswith("manifest.spec.parent: ")
+    assert refusal(tree, applied(volcano_queue("e", "no"))).startswith("manifest.spec.parent: ")
 
 
 def test_a_name_that_several_queues_have_needs_a_parent() -> None:
@@ -368,7 +368,7 @@ def test_a_name_that_several_queues_have_needs_a_parent() -> None:
     submit(tree, applied(volcano_queue("x", "b"), volcano_queue("c")))
     submit(tree, applied(volcano_queue("x", "c")))
 
-    message = refused(tree, applied(volcano_queue("x", priority=1)))
+    message = refusal(tree, applied(volcano_queue("x", priority=1)))
     assert "root.b.x" in message
     assert "root.c.x" in message
     submit(tree, applied(volcano_queue("x", "c", priority=1)))
@@ -379,8 +379,8 @@ def test_a_name_that_several_queues_have_needs_a_parent() -> None:
 def test_a_queue_that_cannot_have_its_name(name: str) -> None:
     tree = tree_with_app()
 
-    assert refused(tree, applied(volcano_queue(name))).startswith("manifest.metadata.name: ")
-    message = refused(tree, applied(volcano_queue(name, "root.b")))
+    assert refusal(tree, applied(volcano_queue(name))).startswith("manifest.metadata.name: ")
+    message = refusal(tree, applied(volcano_queue(name, "root.b")))
     assert message.startswith("manifest.metadata.name: ")
 
 
@@ -396,7 +396,7 @@ def test_what_a_configuration_could_not_say_is_refused(manifest: AppliedObject, 
     tree = tree_with_app()
     submit(tree, applied(volcano_queue("b", max={"vcore": 5})))
 
-    assert refused(tree, applied(manifest)).startswith(f"manifest.{field}: ")
+    assert refusal(tree, applied(manifest)).startswith(f"manifest.{field}: ")
 
 
 def test_queues_below_inherit_what_they_do_not_say() -> None:
@@ -429,14 +429,14 @@ def test_a_queue_that_drains_takes_applications_again_when_it_is_applied() -> No
 
 def test_an_object_of_a_gang_says_no_topology() -> None:
     says = GangFields(1, topology=Topology(TopologyRule.SAME, "rack"))
-    message = refused(tree_with_app(), applied(AddGang("default/g", says)))
+    message = refusal(tree_with_app(), applied(AddGang("default/g", says)))
 
     assert message == "manifest.topology: an object of Kubernetes cannot say it: add_gang says it"
 
 
 @pytest.mark.parametrize("name", ["root", "no"])
 def test_a_queue_that_cannot_be_deleted(name: str) -> None:
-    message = refused(tree_with_app(), deleted(named(ObjectKind.QUEUE, name)))
+    message = refusal(tree_with_app(), deleted(named(ObjectKind.QUEUE, name)))
 
     assert message.startswith(f"manifest.metadata.name: {name!r}")
 

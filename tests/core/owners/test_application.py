@@ -472,7 +472,7 @@ class Applications(RuleBasedStateMachine):
     def names(self, *, bound: bool) -> list[str]:
         return [name for name, ask in self.plain.items() if (ask.node is not None) == bound]
 
-    def heard(self, report: AppReport, *, refused: bool) -> None:
+    def check_refused(self, report: AppReport, *, refused: bool) -> None:
         assert (Kind.REJECTED in [decision.kind for decision in decisions_of(report)]) == refused
 
     @rule(
@@ -485,7 +485,7 @@ class Applications(RuleBasedStateMachine):
         names = [name] if members is None else [f"{name}-{number}" for number in range(members)]
         clash = any(one in self.plain for one in names)
         report = self.app.add(wish(name=name, count=members, priority=priority, vcore=vcore))
-        self.heard(report, refused=clash)
+        self.check_refused(report, refused=clash)
         if not clash:
             self.plain |= {one: PlainAsk(priority, vcore) for one in names}
 
@@ -500,7 +500,7 @@ class Applications(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["a", "b-0", "c-1"]))
     def withdraw(self, name: str) -> None:
         there = name in self.names(bound=False)
-        self.heard(self.app.withdraw(name), refused=not there)
+        self.check_refused(self.app.withdraw(name), refused=not there)
         if there:
             del self.plain[name]
 
@@ -508,19 +508,19 @@ class Applications(RuleBasedStateMachine):
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(self.names(bound=True)))
-        self.heard(self.app.release(name), refused=False)
+        self.check_refused(self.app.release(name), refused=False)
         del self.plain[name]
 
     @rule(name=st.sampled_from(["a", "b-0", "c-1"]))
     def undo(self, name: str) -> None:
         there = name in self.names(bound=True)
-        self.heard(self.app.undo(name), refused=not there)
+        self.check_refused(self.app.undo(name), refused=not there)
         if there:
             self.plain[name].node = None
 
     @rule(name=st.sampled_from(["a", "b-0", "c-1"]), times=st.integers(1, 2))
     def spoil(self, name: str, times: int) -> None:
-        self.heard(self.app.spoil(name, times), refused=name not in self.plain)
+        self.check_refused(self.app.spoil(name, times), refused=name not in self.plain)
 
     @rule(node=st.sampled_from(["n", "m"]))
     def lose_node(self, node: str) -> None:

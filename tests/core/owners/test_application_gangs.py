@@ -365,7 +365,7 @@ class Members(RuleBasedStateMachine):
     def at(self, *places: AskPlace) -> list[str]:
         return [name for name, ask in self.plain.items() if ask.place in places]
 
-    def some(self, data: st.DataObject, *places: AskPlace) -> tuple[str, ...]:
+    def draw_asks(self, data: st.DataObject, *places: AskPlace) -> tuple[str, ...]:
         names = self.at(*places)
         drawn = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
         return tuple(drawn)
@@ -388,8 +388,8 @@ class Members(RuleBasedStateMachine):
 
     @rule(data=st.data(), node=st.sampled_from("nm"))
     def a_round(self, data: st.DataObject, node: str) -> None:
-        released = self.some(data, WAITING)
-        waiting = self.some(data, PENDING)
+        released = self.draw_asks(data, WAITING)
+        waiting = self.draw_asks(data, PENDING)
         left = [name for name in self.at(WAITING) if name not in released]
         bound = tuple(data.draw(st.lists(st.sampled_from(left), unique=True))) if left else ()
         nodes = {name: self.plain[name].node or "" for name in bound}
@@ -404,13 +404,13 @@ class Members(RuleBasedStateMachine):
 
     @rule(data=st.data(), park=st.booleans())
     def roll_back(self, data: st.DataObject, park: bool) -> None:
-        names = self.some(data, WAITING)
+        names = self.draw_asks(data, WAITING)
         self.app.roll_back(*names, park=park)
         self.plain |= {name: PlainAsk(PARKED if park else PENDING) for name in names}
 
     @rule(data=st.data(), park=st.booleans())
     def park(self, data: st.DataObject, park: bool) -> None:
-        names = self.some(data, PENDING if park else PARKED)
+        names = self.draw_asks(data, PENDING if park else PARKED)
         request = ParkAsks if park else UnparkAsks
         self.app.tell(request(self.app.origin(), names))
         self.plain |= {name: PlainAsk(PARKED if park else PENDING) for name in names}
@@ -425,7 +425,7 @@ class Members(RuleBasedStateMachine):
 
     @rule(data=st.data(), park=st.booleans())
     def undo(self, data: st.DataObject, park: bool) -> None:
-        names = self.some(data, BOUND)
+        names = self.draw_asks(data, BOUND)
         gang = "default/g" if park else None
         for name in names:
             report = self.app.tell(UndoBind(self.app.origin(), name, timed_out=gang))
@@ -436,7 +436,7 @@ class Members(RuleBasedStateMachine):
     @precondition(lambda self: self.plain)
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
-        for name in self.some(data, *AskPlace):
+        for name in self.draw_asks(data, *AskPlace):
             self.app.tell(FinishAsk(self.app.origin(), name, Reason.COMPLETED))
             del self.plain[name]
 

@@ -48,7 +48,7 @@ from tests.core.admission.objects import members
 from tests.core.building import Application, allocation, ask, decisions_of, identity, wish
 
 
-def of(
+def two_asks(
     seq: int, priority: int = 0, *, event: int | None = None, gang: str | None = None
 ) -> list[Ask]:
     """Give two asks that come in one event."""
@@ -58,7 +58,7 @@ def of(
 
 
 def test_an_ask_says_by_name_what_its_place_is_made_of() -> None:
-    first, second = of(7, 3, event=5, gang="g")
+    first, second = two_asks(7, 3, event=5, gang="g")
 
     assert (second.rank, second.creation, second.group) == (-3, 5, second.gang)
     assert (first.seq, second.seq) == (7, 7)
@@ -67,7 +67,7 @@ def test_an_ask_says_by_name_what_its_place_is_made_of() -> None:
 
 
 def test_the_place_of_a_member_has_the_creation_of_its_gang() -> None:
-    ask, _ = of(7, 3, gang="g")
+    ask, _ = two_asks(7, 3, gang="g")
 
     assert ask.order_in(2) == (-3, 2, ask.group, 7, 0)
     assert ask.order_in(0) == (-3, 0, ask.group, 7, 0)
@@ -76,7 +76,14 @@ def test_the_place_of_a_member_has_the_creation_of_its_gang() -> None:
 
 def test_asks_compare_as_their_places_do() -> None:
     # Each has another name than its place would give it.
-    asks = [*of(9, 1), *of(8, 2), *of(7, 1), *of(6, 1, event=2), *of(5), *of(4, 1, gang="g")]
+    asks = [
+        *two_asks(9, 1),
+        *two_asks(8, 2),
+        *two_asks(7, 1),
+        *two_asks(6, 1, event=2),
+        *two_asks(5),
+        *two_asks(4, 1, gang="g"),
+    ]
 
     for one, other in product(asks, asks):
         assert (one < other) is (one.order < other.order)

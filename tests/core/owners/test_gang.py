@@ -387,7 +387,7 @@ class Gangs(RuleBasedStateMachine):
         )
         self.machine.check()
 
-    def some(self, data: st.DataObject, *places: AskPlace) -> list[str]:
+    def draw_members(self, data: st.DataObject, *places: AskPlace) -> list[str]:
         names = [name for place in places for name in self.plain.at(place)]
         return data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
 
@@ -428,7 +428,7 @@ class Gangs(RuleBasedStateMachine):
     @precondition(lambda self: self.plain.members)
     @rule(data=st.data())
     def members_go(self, data: st.DataObject) -> None:
-        for name in self.some(data, *AskPlace):
+        for name in self.draw_members(data, *AskPlace):
             self.move(name, None)
         if not self.plain.members:
             defined = self.plain.defined
@@ -437,7 +437,7 @@ class Gangs(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def a_node_is_lost(self, data: st.DataObject) -> None:
-        lost = self.some(data, BOUND, WAITING)
+        lost = self.draw_members(data, BOUND, WAITING)
         for name in lost:
             self.move(name, PARKED if self.plain.timed_out else PENDING, lost=True)
         enough = self.plain.defined and len(self.plain.members) >= DEFINITION.min_member
@@ -469,17 +469,17 @@ class Gangs(RuleBasedStateMachine):
     @rule(data=st.data(), cycle_valid=st.booleans())
     def a_round_that_is_not_enough(self, data: st.DataObject, *, cycle_valid: bool) -> None:
         if self.plain.satisfied:
-            moves = dict.fromkeys(self.some(data, PENDING), BOUND)
+            moves = dict.fromkeys(self.draw_members(data, PENDING), BOUND)
         else:
-            moves = dict.fromkeys(self.some(data, PENDING), WAITING)
-            moves |= dict.fromkeys(self.some(data, WAITING), PENDING)
+            moves = dict.fromkeys(self.draw_members(data, PENDING), WAITING)
+            moves |= dict.fromkeys(self.draw_members(data, WAITING), PENDING)
         self.plain.cycle_valid = cycle_valid
         self.end_batch(moves=moves)
 
     @precondition(lambda self: self.plain.defined and not self.plain.timed_out)
     @rule(data=st.data())
     def a_round_that_is_enough(self, data: st.DataObject) -> None:
-        moves = dict.fromkeys((*self.plain.at(WAITING), *self.some(data, PENDING)), BOUND)
+        moves = dict.fromkeys((*self.plain.at(WAITING), *self.draw_members(data, PENDING)), BOUND)
         self.plain.satisfied = self.plain.satisfied or bool(moves or self.plain.at(BOUND))
         self.end_batch(moves=moves)
 

@@ -20,7 +20,7 @@ from muster_core.snapshots import ReservationSnapshot
 from muster_core.view.gangs import Member
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
-from tests.core.admission.objects import full
+from tests.core.admission.objects import full_gang_name
 from tests.core.building import configuration, queue
 from tests.core.tree import Tree
 
@@ -148,7 +148,7 @@ def racked(name: str, vcore: int, rack: str | None = None, **more: Any) -> AddNo
 def gang_within(
     topology: Topology, least: int, name: str = "g", mode: GangMode = GangMode.NON_STRICT
 ) -> AddGang:
-    return AddGang(full(name), GangFields(least, mode=mode, topology=topology))
+    return AddGang(full_gang_name(name), GangFields(least, mode=mode, topology=topology))
 
 
 def cluster(*nodes: AddNode, config: Configuration | None = None) -> Tree:
@@ -160,7 +160,7 @@ def cluster(*nodes: AddNode, config: Configuration | None = None) -> Tree:
     return tree
 
 
-def where(tree: Tree) -> dict[str, str]:
+def nodes_of(tree: Tree) -> dict[str, str]:
     """Give the node of each ask that holds one."""
     tree.check()
     apps = tree.snapshot().apps.values()

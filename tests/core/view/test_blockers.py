@@ -13,7 +13,7 @@ from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, configuration, queue, wish
 from tests.core.tree import BLOCKING, Tree, codes, explain, facts, message_of, props, why
 from tests.core.view.eviction.contest import Contest, contest, share, share_of, urgent
-from tests.core.view.eviction.test_services import low, service, serving
+from tests.core.view.eviction.test_services import ask_of_b, service, service_leaf
 from tests.core.view.sites import S, Site, gang_of, job
 
 SECOND_US = 1_000_000
@@ -186,18 +186,18 @@ def test_a_queue_that_drains() -> None:
     assert explain(tree, "r/x").queue == "root.c.d"
 
 
-def keeping() -> Contest:
+def with_kept_node() -> Contest:
     """Give a tree in which ``a/s`` keeps ``n``, of which one core of two is free."""
-    tree = contest(serving(), share("b"), n=2)
-    tree.tell(low("x", priority=9), low("y", priority=9))
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x", priority=9), ask_of_b("y", priority=9))
     tree.tell(service(vcore=2))
     tree.tell(Release("b", "y"))
     return tree
 
 
 def test_who_keeps_the_node() -> None:
-    tree = keeping()
-    tree.tell(low("z"))
+    tree = with_kept_node()
+    tree.tell(ask_of_b("z"))
 
     assert why(tree, "b/z") == (
         "NodeKept: it would fit on n, which node service a/s keeps until it has room"
@@ -208,22 +208,22 @@ def test_who_keeps_the_node() -> None:
 
 
 def test_a_kept_node_without_room_is_no_reason_of_its_own() -> None:
-    tree = keeping()
-    tree.tell(low("z", 2))
+    tree = with_kept_node()
+    tree.tell(ask_of_b("z", 2))
 
     assert Code.NODE_KEPT not in codes(tree, "b/z")
     assert message_of(tree, Code.NO_NODE_FITS, "b/z") == "of 1 node 1 is kept for a node service"
 
 
 def test_what_is_free_on_a_kept_node_is_no_fragment() -> None:
-    tree = keeping()
-    tree.tell(AddNode("m", Resources({"vcore": 1})), low("z", 2))
+    tree = with_kept_node()
+    tree.tell(AddNode("m", Resources({"vcore": 1})), ask_of_b("z", 2))
 
     assert Code.FRAGMENTED not in codes(tree, "b/z")
 
 
 def test_what_a_node_service_lacks() -> None:
-    tree = keeping()
+    tree = with_kept_node()
 
     assert codes(tree, "a/s")[:2] == [Code.NO_NODE_FITS, Code.RECLAIM_INSUFFICIENT]
     assert message_of(tree, Code.NO_NODE_FITS, "a/s") == (
@@ -235,7 +235,7 @@ def test_what_a_node_service_lacks() -> None:
 
 
 def test_a_group_has_no_room_on_a_kept_node() -> None:
-    tree = keeping()
+    tree = with_kept_node()
     tree.tell(gang("g", 2), members("g", "m", 2, app="b", vcore=1))
 
     assert message_of(tree, Code.GANG_CYCLE_INVALID, "b/m-0").startswith(
@@ -252,7 +252,7 @@ def test_one_that_may_reclaim_too() -> None:
         preemption_required_node="enabled",
     )
     tree = contest(leaf, share("b", preemption_policy="disabled"), n=2)
-    tree.tell(low("x", 2, priority=9))
+    tree.tell(ask_of_b("x", 2, priority=9))
     tree.tell(service(vcore=2))
 
     assert message_of(tree, Code.RECLAIM_INSUFFICIENT, "a/s") == (

@@ -36,7 +36,7 @@ from muster_core.view.state.history import Evicted, EvictionHistory, alike
 from tests.core.admission.objects import gang
 from tests.core.building import Queue, ask, configuration, shape, wish
 from tests.core.view.eviction.contest import SIX, Contest, contest, share, urgent
-from tests.core.view.eviction.test_services import low, service, serving
+from tests.core.view.eviction.test_services import ask_of_b, service, service_leaf
 
 X = ask("x")
 GROUP = ("default/g",)
@@ -275,7 +275,7 @@ class Histories(RuleBasedStateMachine):
 TestHistories = Histories.TestCase
 
 
-def kept(tree: Contest) -> list[str]:
+def kept_nodes(tree: Contest) -> list[str]:
     """Give the nodes that are kept, and who has kept each longest: ``n a/s``."""
     found: list[str] = []
     for node in tree.state.nodes.nodes.values():
@@ -286,13 +286,13 @@ def kept(tree: Contest) -> list[str]:
     return found
 
 
-def keeping(*, most: int | None = None, b: Queue | None = None) -> Contest:
+def with_kept_node(*, most: int | None = None, b: Queue | None = None) -> Contest:
     """Give a tree in which ``a/s`` keeps ``n``, where ``b/x`` has one of two cores left."""
-    tree = contest(serving(most=most), b or share("b", queue_priority="1"), n=2)
-    tree.tell(low("x", priority=9), low("y", priority=9))
+    tree = contest(service_leaf(most=most), b or share("b", queue_priority="1"), n=2)
+    tree.tell(ask_of_b("x", priority=9), ask_of_b("y", priority=9))
     tree.tell(service(vcore=2))
     tree.tell(Release("b", "y"))
-    assert kept(tree) == ["n a/s"]
+    assert kept_nodes(tree) == ["n a/s"]
     return tree
 
 
@@ -305,59 +305,64 @@ def member(name: str, vcore: int = 1) -> AddAsk:
 
 
 def test_it_keeps_its_node_when_it_was_looked_at() -> None:
-    tree = contest(serving(), share("b"), n=2)
-    tree.tell(low("x", 2, priority=9))
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x", 2, priority=9))
 
     assert tree.tell(service()) == []
-    assert kept(tree) == ["n a/s"]
+    assert kept_nodes(tree) == ["n a/s"]
 
 
 def test_what_comes_in_the_same_batch_is_placed_in_its_turn() -> None:
-    tree = contest(serving(), share("b", queue_priority="1"), n=2)
+    tree = contest(service_leaf(), share("b", queue_priority="1"), n=2)
 
-    assert tree.tell(service(vcore=2), low("x", priority=1)) == ["assigned b/x n", "bound b/x n"]
-    assert kept(tree) == ["n a/s"]
+    assert tree.tell(service(vcore=2), ask_of_b("x", priority=1)) == [
+        "assigned b/x n",
+        "bound b/x n",
+    ]
+    assert kept_nodes(tree) == ["n a/s"]
 
 
 @pytest.mark.parametrize("lacks", [service(vcore=3), service(node="m"), service(vcore=2, app="b")])
 def test_who_lacks_more_than_room_or_is_no_service_keeps_nothing(lacks: Event) -> None:
-    tree = contest(serving(), share("b"), n=2)
-    tree.tell(low("x", priority=9))
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x", priority=9))
     tree.tell(lacks)
 
-    assert kept(tree) == []
+    assert kept_nodes(tree) == []
 
 
 def test_a_member_of_an_unsatisfied_gang_keeps_nothing() -> None:
-    tree = contest(serving(), share("b"), n=1)
-    tree.tell(low("x", priority=9), gang("g", 1))
+    tree = contest(service_leaf(), share("b"), n=1)
+    tree.tell(ask_of_b("x", priority=9), gang("g", 1))
     tree.tell(member("m"))
 
-    assert kept(tree) == []
+    assert kept_nodes(tree) == []
 
 
 # Rounds
 
 
 def test_other_asks_pass_by() -> None:
-    tree = keeping()
+    tree = with_kept_node()
 
-    assert tree.tell(low("z"), low("n-only", node="n")) == []
+    assert tree.tell(ask_of_b("z"), ask_of_b("n-only", node="n")) == []
     assert tree.tell(AddNode("o", Resources({"vcore": 1}))) == ["assigned b/z o", "bound b/z o"]
 
 
 def test_another_service_does_not() -> None:
-    tree = keeping()
+    tree = with_kept_node()
 
     assert tree.tell(service("t")) == ["assigned a/t n", "bound a/t n"]
-    assert kept(tree) == ["n a/s"]
+    assert kept_nodes(tree) == ["n a/s"]
 
 
 def test_when_it_is_bound_those_tried_before_it_have_to_wait_for_the_next_round() -> None:
-    tree = contest(serving(queue_priority="1"), share("b", queue_priority="2"), share("c"), n=4)
-    tree.tell(low("x", 3, priority=9))
+    tree = contest(
+        service_leaf(queue_priority="1"), share("b", queue_priority="2"), share("c"), n=4
+    )
+    tree.tell(ask_of_b("x", 3, priority=9))
     tree.tell(service(vcore=2))
-    tree.tell(low("before"), wish("c", "after"))
+    tree.tell(ask_of_b("before"), wish("c", "after"))
     tree.tell(service("t", vcore=1, priority=-1))
 
     assert tree.tell(Release("b", "x"))[1:] == [
@@ -366,19 +371,23 @@ def test_when_it_is_bound_those_tried_before_it_have_to_wait_for_the_next_round(
         "assigned c/after n",
         "bound c/after n",
     ]
-    assert kept(tree) == []
+    assert kept_nodes(tree) == []
 
 
 def test_its_headroom_may_end_in_a_round() -> None:
     tree = contest(
-        serving(most=3), share("b", queue_priority="1"), share("c", queue_priority="0"), m=2, n=2
+        service_leaf(most=3),
+        share("b", queue_priority="1"),
+        share("c", queue_priority="0"),
+        m=2,
+        n=2,
     )
-    tree.tell(low("x", 2, priority=9, node="n"))
+    tree.tell(ask_of_b("x", 2, priority=9, node="n"))
     tree.tell(service(vcore=2, priority=-1))
     tree.tell(UpdateNode("n", Resources({"vcore": 4})), service("t", 2, node="m", priority=1))
 
     assert sorted(tree.app("a").bound) == ["t"]
-    assert kept(tree) == []
+    assert kept_nodes(tree) == []
 
 
 # The end
@@ -393,44 +402,44 @@ def test_its_headroom_may_end_in_a_round() -> None:
         [UpdateNode("n", None, schedulable=False)],
         [RemoveNode("n")],
         [Configure(configuration(share("a"), share("b")))],
-        [Configure(configuration(serving(most=1), share("b")))],
+        [Configure(configuration(service_leaf(most=1), share("b")))],
     ],
 )
 def test_it_ends(events: Sequence[Event]) -> None:
-    tree = keeping()
+    tree = with_kept_node()
     tree.tell(*events)
 
-    assert kept(tree) == []
+    assert kept_nodes(tree) == []
 
 
 def test_a_draining_leaf_keeps_its_settings_and_its_nodes() -> None:
-    tree = keeping()
+    tree = with_kept_node()
     tree.tell(Configure(configuration(share("b"))))
 
-    assert kept(tree) == ["n a/s"]
+    assert kept_nodes(tree) == ["n a/s"]
 
 
 def test_it_does_not_end_with_a_node_that_comes_back_in_the_same_batch() -> None:
-    tree = keeping()
-    tree.tell(RemoveNode("n"), AddNode("n", Resources({"vcore": 3})), low("z", 2))
+    tree = with_kept_node()
+    tree.tell(RemoveNode("n"), AddNode("n", Resources({"vcore": 3})), ask_of_b("z", 2))
 
     assert sorted(tree.app("a").bound) == ["s"]
     assert sorted(tree.app("b").bound) == ["x"]  # In the round after the one that binds a/s.
 
 
 def test_it_ends_when_its_gang_is_no_longer_satisfied() -> None:
-    tree = contest(serving(), share("b"), n=3)
-    tree.tell(gang("g", 1), member("m"), low("x", 2, priority=9))
+    tree = contest(service_leaf(), share("b"), n=3)
+    tree.tell(gang("g", 1), member("m"), ask_of_b("x", 2, priority=9))
     tree.tell(member("s", 2))
-    assert kept(tree) == ["n a/s"]
+    assert kept_nodes(tree) == ["n a/s"]
     tree.tell(RemoveGang("default/g"))
 
-    assert kept(tree) == []
+    assert kept_nodes(tree) == []
 
 
 def test_it_ends_when_its_bind_fails_and_begins_again() -> None:
-    tree = keeping()
-    tree.tell(FailBind("a", "s"), low("z"), low("w"))
+    tree = with_kept_node()
+    tree.tell(FailBind("a", "s"), ask_of_b("z"), ask_of_b("w"))
 
     assert tree.tell(Release("b", "x"))[1:] == [
         "assigned a/s n",
@@ -447,8 +456,8 @@ def test_it_ends_when_its_bind_fails_and_begins_again() -> None:
 
 
 def test_one_of_two_is_enough() -> None:
-    tree = keeping()
+    tree = with_kept_node()
     tree.tell(service("t", vcore=2))
     tree.tell(RemoveAsk("a", "s"))
 
-    assert kept(tree) == ["n a/t"]
+    assert kept_nodes(tree) == ["n a/t"]

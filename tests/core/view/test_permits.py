@@ -31,7 +31,7 @@ from muster_core.view.state.view_state import ViewState
 from tests.core.admission.objects import (
     LOOSE,
     applied,
-    full,
+    full_gang_name,
     gang,
     members,
     places,
@@ -49,8 +49,8 @@ def tell(tree: Tree, *events: Event | str) -> list[str]:
     return lines
 
 
-def shown(tree: Tree, name: str = "g") -> GangSnapshot:
-    return tree.snapshot().gangs[full(name)]
+def gang_snapshot(tree: Tree, name: str = "g") -> GangSnapshot:
+    return tree.snapshot().gangs[full_gang_name(name)]
 
 
 def two_leaves(size: int, first: dict[str, str] | None = None, **most: str) -> Tree:
@@ -115,8 +115,8 @@ def test_a_group_is_bound_when_every_gang_of_it_has_enough() -> None:
 def test_bound_members_count_for_the_gang_that_is_defined_anew() -> None:
     tree = tree_with_app()
     tell(tree, gang("g", 2), members("g", "x", 2))
-    tell(tree, RemoveGang(full("g")))
-    assert not shown(tree).satisfied
+    tell(tree, RemoveGang(full_gang_name("g")))
+    assert not gang_snapshot(tree).satisfied
 
     assert tell(tree, gang("g", 3)) == []
     assert tell(tree, members("g", "y")) == [
@@ -129,7 +129,7 @@ def test_bound_members_count_for_the_gang_that_is_defined_anew() -> None:
 def test_a_group_for_which_nothing_is_missing_is_bound_when_a_round_starts() -> None:
     tree = tree_with_app(vcore=2)
     tell(tree, gang("g", 3, mode=LOOSE), members("g", "x", 3))
-    assert shown(tree).waiting == (("p", "x-0"), ("p", "x-1"))
+    assert gang_snapshot(tree).waiting == (("p", "x-0"), ("p", "x-1"))
 
     assert tell(tree, applied(gang("g", 2, mode=LOOSE))) == [
         "gang_satisfied default/g",
@@ -161,8 +161,8 @@ def test_a_member_that_is_refused_holds_nothing(events: list[Event], why: str) -
     tell(tree, *events, members("g", "x", 2))
 
     assert tree.bound() == [], why
-    assert shown(tree).waiting == ()
-    assert shown(tree).cycle_valid
+    assert gang_snapshot(tree).waiting == ()
+    assert gang_snapshot(tree).cycle_valid
 
 
 def test_a_parked_member_is_a_child_of_its_gang() -> None:
@@ -170,7 +170,7 @@ def test_a_parked_member_is_a_child_of_its_gang() -> None:
     tell(tree, gang("g", 2), members("g", "x", timed_out=True))
 
     assert places(tree) == {"x": "parked"}
-    assert shown(tree).timed_out
+    assert gang_snapshot(tree).timed_out
 
 
 def test_a_surplus_member_holds_no_node_until_its_group_is_satisfied() -> None:
@@ -207,7 +207,7 @@ def test_a_strict_group_that_does_not_fit_leaves_no_trace() -> None:
     tree = tree_with_app(vcore=2)
 
     assert tell(tree, gang("g", 3), members("g", "x", 3)) == []
-    assert not shown(tree).cycle_valid
+    assert not gang_snapshot(tree).cycle_valid
     assert dict(tree.snapshot().nodes["n"].used) == {}
 
 
@@ -215,18 +215,18 @@ def test_a_loose_group_keeps_what_it_got() -> None:
     tree = tree_with_app(vcore=2)
     tell(tree, gang("g", 3, mode=LOOSE), members("g", "x", 3))
 
-    assert shown(tree).waiting == (("p", "x-0"), ("p", "x-1"))
-    assert shown(tree).cycle_valid
+    assert gang_snapshot(tree).waiting == (("p", "x-0"), ("p", "x-1"))
+    assert gang_snapshot(tree).cycle_valid
 
 
 def test_one_strict_gang_makes_its_group_strict() -> None:
     tree = tree_with_app(vcore=2)
     tell(tree, gang("g", 1, "h", mode=LOOSE), gang("h", 2), members("g", "x"))
-    assert shown(tree).waiting == (("p", "x"),)
+    assert gang_snapshot(tree).waiting == (("p", "x"),)
 
     assert tell(tree, members("h", "y", 2)) == ["released p/x n gang_rollback"]
-    assert not shown(tree).cycle_valid
-    assert not shown(tree, "h").cycle_valid
+    assert not gang_snapshot(tree).cycle_valid
+    assert not gang_snapshot(tree, "h").cycle_valid
 
 
 def test_members_that_waited_before_are_released_in_the_order_of_waiting() -> None:
@@ -269,7 +269,7 @@ def test_what_was_tried_before_there_was_more_room_waits_for_the_next_round() ->
 def test_the_next_cycle_begins_with_the_next_batch() -> None:
     tree = tree_with_app(vcore=2)
     tell(tree, gang("g", 3), members("g", "x", 3))
-    assert not shown(tree).cycle_valid
+    assert not gang_snapshot(tree).cycle_valid
 
     lines = tell(tree, AddNode("m", Resources({"vcore": 1})))
     assert lines[-4:] == [
@@ -286,7 +286,7 @@ def test_a_group_that_cannot_be_tried_keeps_its_cycle() -> None:
     tell(tree, gang("g", 2), members("g", "x", 2))
 
     # The queue of the members is overused, so nobody tries them.
-    assert shown(tree).cycle_valid
+    assert gang_snapshot(tree).cycle_valid
 
 
 # Activation
@@ -335,7 +335,7 @@ def test_a_blocked_leaf_fails_its_activated_members() -> None:
 
     # Leaf b has its turn after leaf a was found blocked.
     assert tell(tree, members("g", "x", app="p"), members("g", "y", app="q")) == []
-    assert not shown(tree).cycle_valid
+    assert not gang_snapshot(tree).cycle_valid
 
 
 def test_a_member_that_fits_nowhere_blocks_its_leaf() -> None:
@@ -421,7 +421,7 @@ def test_a_gang_that_lost_all_is_a_gang_again() -> None:
         "released p/x-0 n node_lost",
         "released p/x-1 n node_lost",
     ]
-    assert not shown(tree).satisfied
+    assert not gang_snapshot(tree).satisfied
     assert tell(tree, AddNode("m", Resources({"vcore": 1}))) == []
 
 
@@ -438,7 +438,7 @@ def test_waiting_members_of_a_removed_one_wait_on() -> None:
 
     # Without x-0 the gang has fewer children than it needs: x-2 may not hold a node either.
     assert tell(tree, RemoveAsk("p", "x-0")) == ["released p/x-0 n removed"]
-    assert shown(tree).waiting == (("p", "x-1"),)
+    assert gang_snapshot(tree).waiting == (("p", "x-1"),)
 
 
 @pytest.mark.parametrize("vcore", range(1, 7))
@@ -452,7 +452,7 @@ def test_no_group_is_bound_in_part_whatever_lacks(mode: GangMode | None, vcore: 
 
 
 @contextmanager
-def asked(*, heeded: bool) -> Generator[list[tuple[tuple[str, ...], bool]]]:
+def recorded_checks(*, heeded: bool) -> Generator[list[tuple[tuple[str, ...], bool]]]:
     """Note of which groups it is asked whether they fit, and what is said; heed it or not."""
     lines: list[tuple[tuple[str, ...], bool]] = []
 
@@ -476,7 +476,7 @@ def trees(most: dict[str, str], *nodes: Resources, blocking: bool = False) -> Tr
     return tree
 
 
-def answer(tree: Tree, *events: Event) -> bool:
+def is_hopeless(tree: Tree, *events: Event) -> bool:
     """Give what is said of the group of the gang ``g`` when these events have come."""
     tree.enter(*events)
     tree.hear()
@@ -492,30 +492,30 @@ PLENTY = Resources({"vcore": 9, "memory": 9})
 
 
 def test_a_group_that_fits() -> None:
-    assert answer(trees({}, TWO), gang("g", 2), members("g", "x", 2)) is False
+    assert is_hopeless(trees({}, TWO), gang("g", 2), members("g", "x", 2)) is False
 
 
 def test_more_members_of_a_shape_than_there_is_room_for() -> None:
-    assert answer(trees({}, TWO, TWO), gang("g", 5), members("g", "x", 5)) is True
+    assert is_hopeless(trees({}, TWO, TWO), gang("g", 5), members("g", "x", 5)) is True
 
 
 def test_room_is_counted_in_whole_members_node_by_node() -> None:
     tree = trees({}, Resources({"vcore": 3}), Resources({"vcore": 3}))
 
-    assert answer(tree, gang("g", 3), members("g", "x", 3, vcore=2)) is True
+    assert is_hopeless(tree, gang("g", 3), members("g", "x", 3, vcore=2)) is True
 
 
 def test_a_queue_that_may_not_have_so_much() -> None:
     tree = trees({"vcore": "3m"}, PLENTY)
     tree.settle(wish("p", "plain", vcore=2))
 
-    assert answer(tree, gang("g", 2), members("g", "x", 2)) is True
+    assert is_hopeless(tree, gang("g", 2), members("g", "x", 2)) is True
 
 
 def test_members_of_several_gangs_of_a_group_count_together() -> None:
     events = (gang("g", 1, "h"), gang("h", 2), members("g", "x"), members("h", "y", 2))
 
-    assert answer(trees({}, TWO), *events) is True
+    assert is_hopeless(trees({}, TWO), *events) is True
 
 
 @pytest.mark.parametrize("need", [1, 2])
@@ -524,14 +524,14 @@ def test_where_there_is_a_choice_of_members_nothing_is_sure(need: int) -> None:
     wanted = (members("g", "x", vcore=9), members("g", "y", vcore=1))
 
     # With two needed both are, and the bigger one fits nowhere.
-    assert answer(tree, gang("g", need), *wanted) is (need == 2)
+    assert is_hopeless(tree, gang("g", need), *wanted) is (need == 2)
 
 
 def test_where_there_is_a_choice_of_queues_their_quotas_do_not_count() -> None:
     tree = trees({"vcore": "0"}, PLENTY)
     wanted = (members("g", "x"), members("g", "y", app="q", priority=9))
 
-    assert answer(tree, gang("g", 1), *wanted) is False
+    assert is_hopeless(tree, gang("g", 1), *wanted) is False
 
 
 def test_a_group_that_holds_nodes_is_tried_since_it_gives_them_up() -> None:
@@ -545,12 +545,12 @@ def test_a_group_that_holds_nodes_is_tried_since_it_gives_them_up() -> None:
 def test_a_group_in_a_blocking_leaf_is_not_judged() -> None:
     tree = trees({}, TWO, blocking=True)
 
-    assert answer(tree, gang("g", 9), members("g", "x", 9)) is False
+    assert is_hopeless(tree, gang("g", 9), members("g", "x", 9)) is False
 
 
 def test_a_loose_group_is_not_asked_of() -> None:
     tree = trees({}, TWO)
-    with asked(heeded=True) as lines:
+    with recorded_checks(heeded=True) as lines:
         tree.settle(gang("g", 9, mode=LOOSE), members("g", "x", 9), members("g", "y", vcore=2))
 
     assert lines == []
@@ -567,7 +567,7 @@ class Job:
     def run(self, *, heeded: bool) -> tuple[Tree, list[tuple[str, ...]]]:
         """Let all of it come in one batch; give the groups that were said not to fit."""
         tree = trees(self.most, *self.nodes)
-        with asked(heeded=heeded) as lines:
+        with recorded_checks(heeded=heeded) as lines:
             tree.settle(*self.events)
         tree.check()
         return tree, [names for names, hopeless in lines if hopeless]

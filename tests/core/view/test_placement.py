@@ -20,7 +20,7 @@ from muster_core.structures.steps import all_at_once
 from muster_core.values.application_states import AppState
 from muster_core.view.commits import Advance, Commits
 from muster_core.view.placements import RecordedPlace, StateHistory
-from tests.core.admission.objects import LOOSE, applied, full, gang, members
+from tests.core.admission.objects import LOOSE, applied, full_gang_name, gang, members
 from tests.core.building import configuration, queue, wish
 from tests.core.tree import Tree
 from tests.core.view.eviction.contest import SIX, Contest, at_once, share
@@ -66,7 +66,7 @@ def tree_with_commits(*nodes: int) -> TreeWithCommits:
     return tree
 
 
-def held(commit: CommitApp | None) -> dict[str, list[str]]:
+def asks_in(commit: CommitApp | None) -> dict[str, list[str]]:
     assert commit is not None
     return {
         "bound": [one.ask.name for one in commit.bound],
@@ -88,7 +88,7 @@ def test_a_plain_bind_concerns_no_gang() -> None:
     tree = tree_with_commits(1)
     tree.tell(wish("p", "x"))
 
-    assert held(tree.app()) == {"bound": ["x"], "waiting": [], "released": [], "failed": []}
+    assert asks_in(tree.app()) == {"bound": ["x"], "waiting": [], "released": [], "failed": []}
     assert tree.outcome.gangs == {}
 
 
@@ -96,7 +96,7 @@ def test_who_began_to_wait() -> None:
     tree = tree_with_commits(2)
     tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
 
-    assert held(tree.app())["waiting"] == ["x-0", "x-1"]
+    assert asks_in(tree.app())["waiting"] == ["x-0", "x-1"]
     assert tree.placements() == ["x-0 waiting", "x-1 waiting"]
     commit = tree.gang()
     assert commit is not None
@@ -108,7 +108,7 @@ def test_who_waited_and_is_bound() -> None:
     tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3))
     tree.tell(AddNode("m", Resources({"vcore": 1})))
 
-    assert held(tree.app())["bound"] == ["x-0", "x-1", "x-2"]
+    assert asks_in(tree.app())["bound"] == ["x-0", "x-1", "x-2"]
     assert tree.placements() == ["x-0 bound", "x-1 bound", "x-2 bound"]
     commit = tree.gang()
     assert commit is not None
@@ -120,7 +120,7 @@ def test_who_waited_and_does_so_no_more() -> None:
     tree.tell(gang("g", 1, "h"), gang("h", 2), members("g", "x"))
     tree.tell(members("h", "y", 2))
 
-    assert held(tree.app())["released"] == ["x"]
+    assert asks_in(tree.app())["released"] == ["x"]
     assert tree.placements() == ["x pending"]
 
 
@@ -151,7 +151,7 @@ def test_a_bind_that_fails_is_committed_with_the_rest() -> None:
     tree.tell(gang("g", 2), members("g", "x", 2), FailBind("p", "x-0"))
 
     # It went back, and was bound as a plain ask in the next round.
-    assert held(tree.app()) == {
+    assert asks_in(tree.app()) == {
         "bound": ["x-1", "x-0"],
         "waiting": [],
         "released": [],
@@ -165,7 +165,7 @@ def test_who_failed_to_bind_was_tried_and_the_next_takes_the_node() -> None:
     tree.tell(gang("g", 3, mode=LOOSE), members("g", "x", 3), wish("p", "next", -1))
     tree.tell(FailBind("p", "x-0"), AddNode("m", Resources({"vcore": 1})))
 
-    assert held(tree.app())["failed"] == ["x-0"]
+    assert asks_in(tree.app())["failed"] == ["x-0"]
     assert {ask.name: ask.place.value for ask in tree.snapshot().apps["p"].asks} == {
         "x-0": "pending",
         "x-1": "bound",
@@ -203,7 +203,7 @@ def changes_of(tree: Contest, app: str = "b") -> dict[str, list[str]]:
 
 
 def gang_commit(tree: Contest, name: str) -> CommitGang:
-    commit = tree.outcome.gangs[tree.state.gangs[full(name)].key]
+    commit = tree.outcome.gangs[tree.state.gangs[full_gang_name(name)].key]
     assert commit is not None
     return commit
 
@@ -347,12 +347,12 @@ def test_the_batch_after_has_no_notes_of_it() -> None:
     tree = rivals(n=1)
     tree.tell(gang("g", 1), members("g", "m", app="b"))
     commits, app = Commits(tree.state), tree.app("b")
-    (held, _) = app.bound["m"]
-    commits.bound(app.identity.key, held)
+    (asks_in, _) = app.bound["m"]
+    commits.bound(app.identity.key, asks_in)
     commits.advanced(app.identity.key, ADVANCE)
-    commits.touch(app, held.ask, None)
-    commits.failed(app, held.ask)
-    commits.satisfied(full("g"))
+    commits.touch(app, asks_in.ask, None)
+    commits.failed(app, asks_in.ask)
+    commits.satisfied(full_gang_name("g"))
     apps, queues, gangs = all_at_once(commits.commits(0, {}))
     assert len(apps) == len(gangs) == 1
     assert len(queues) == 2
@@ -389,7 +389,7 @@ def test_a_gang_that_lost_all_its_members_is_marked_lost() -> None:
 
     assert (gang_commit(tree, "g").lost, gang_commit(tree, "g").satisfied) == (True, False)
     assert placements(tree, "g") == ["m-1 pending", "m-0 pending"]
-    assert not tree.snapshot().gangs[full("g")].satisfied
+    assert not tree.snapshot().gangs[full_gang_name("g")].satisfied
 
 
 def test_a_gang_that_lost_some_is_not() -> None:
@@ -399,7 +399,7 @@ def test_a_gang_that_lost_some_is_not() -> None:
 
     assert not gang_commit(tree, "g").lost
     assert placements(tree, "g") == ["m-2 pending"]
-    assert tree.snapshot().gangs[full("g")].satisfied
+    assert tree.snapshot().gangs[full_gang_name("g")].satisfied
 
 
 @pytest.mark.parametrize("before", [False, True])
@@ -413,7 +413,7 @@ def test_a_gang_that_lost_all_and_got_as_much_again(before: bool) -> None:
     commit = gang_commit(tree, "g")
     assert (commit.lost, commit.satisfied) == (True, True)
     assert placements(tree, "g") == ["m bound"]
-    assert tree.snapshot().gangs[full("g")].satisfied
+    assert tree.snapshot().gangs[full_gang_name("g")].satisfied
 
 
 @pytest.mark.parametrize("need", [1, 2])
@@ -438,7 +438,7 @@ def test_a_gang_that_was_bound_and_lost_all_in_one_batch_is_not_satisfied() -> N
     tree.tell(gang("g", 1), members("g", "m", app="b"), wish("a"))
 
     assert (gang_commit(tree, "g").lost, gang_commit(tree, "g").satisfied) == (True, False)
-    assert not tree.snapshot().gangs[full("g")].satisfied
+    assert not tree.snapshot().gangs[full_gang_name("g")].satisfied
 
 
 def test_waiting_members_that_might_have_gone_tell_nobody() -> None:
@@ -457,7 +457,7 @@ WAITS: RecordedPlace = (False, "n", ())
 BOUND: RecordedPlace = (True, "n", ())
 
 
-def begun() -> StateHistory:
+def new_history() -> StateHistory:
     seen_states = StateHistory()
     all_at_once(seen_states.start_anew())
     seen_states.start_round()
@@ -465,11 +465,11 @@ def begun() -> StateHistory:
 
 
 def test_a_round_that_does_nothing_is_the_last() -> None:
-    assert begun().knows_this()
+    assert new_history().knows_this()
 
 
 def test_a_round_that_binds_is_not() -> None:
-    seen_states = begun()
+    seen_states = new_history()
     seen_states.note(1, "x", None, BOUND)
     assert not seen_states.knows_this()
     seen_states.start_round()
@@ -478,7 +478,7 @@ def test_a_round_that_binds_is_not() -> None:
 
 
 def test_what_is_taken_and_given_back_is_nothing() -> None:
-    seen_states = begun()
+    seen_states = new_history()
     seen_states.note(1, "x", None, WAITS)
     seen_states.note(1, "x", WAITS, None)
 
@@ -486,7 +486,7 @@ def test_what_is_taken_and_given_back_is_nothing() -> None:
 
 
 def test_a_state_of_two_rounds_ago_is_known() -> None:
-    seen_states = begun()
+    seen_states = new_history()
     seen_states.note(1, "x", WAITS, None)
     assert not seen_states.knows_this()
     seen_states.start_round()
@@ -496,7 +496,7 @@ def test_a_state_of_two_rounds_ago_is_known() -> None:
 
 
 def test_another_node_is_another_state() -> None:
-    seen_states = begun()
+    seen_states = new_history()
     seen_states.note(1, "x", WAITS, None)
     seen_states.note(1, "x", None, (False, "m", ()))
 
@@ -504,7 +504,7 @@ def test_another_node_is_another_state() -> None:
 
 
 def test_the_same_name_in_another_application_is_another_ask() -> None:
-    seen_states = begun()
+    seen_states = new_history()
     seen_states.note(1, "x", WAITS, None)
     seen_states.note(2, "x", None, WAITS)
 
@@ -512,7 +512,7 @@ def test_the_same_name_in_another_application_is_another_ask() -> None:
 
 
 def test_what_was_undone_is_forgotten() -> None:
-    seen_states = begun()
+    seen_states = new_history()
     seen_states.note(1, "x", None, BOUND)
     mark = seen_states.mark()
     seen_states.note(1, "y", WAITS, None)
@@ -524,7 +524,7 @@ def test_what_was_undone_is_forgotten() -> None:
 
 
 def test_it_starts_anew() -> None:
-    seen_states = begun()
+    seen_states = new_history()
     seen_states.note(1, "x", WAITS, None)
     all_at_once(seen_states.start_anew())
     seen_states.start_round()
@@ -537,7 +537,7 @@ ASKS = st.tuples(st.integers(1, 2), st.sampled_from("xy"))
 PLACES = st.sampled_from([None, WAITS, (False, "m", ()), BOUND])
 
 
-def possible(before: RecordedPlace, after: RecordedPlace) -> bool:
+def may_move(before: RecordedPlace, after: RecordedPlace) -> bool:
     """Say whether rounds may move an ask so: what is bound stays so."""
     if before is None:
         return after is not None
@@ -556,7 +556,7 @@ def test_a_state_is_known_that_a_round_has_begun_from(
         seen_states.start_round()
         known.append(dict(now))
         for key, place in placements:
-            if not possible(now.setdefault(key, None), place):
+            if not may_move(now.setdefault(key, None), place):
                 continue
             seen_states.note(*key, now[key], place)
             now[key] = place

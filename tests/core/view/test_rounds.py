@@ -171,7 +171,7 @@ def test_hundreds_of_nodes_fill_up() -> None:
     assert [line.split()[1] for line in tree.bound()] == nodes * 2
 
 
-def named(parts: tuple[KeyPart, ...], key: tuple[KeyValue, ...]) -> dict[str, KeyValue]:
+def by_part(parts: tuple[KeyPart, ...], key: tuple[KeyValue, ...]) -> dict[str, KeyValue]:
     """Give what stands in a key, by the names of its parts."""
     return {part.name: part.value(found) for part, found in zip(parts, key, strict=True)}
 
@@ -182,7 +182,7 @@ def test_the_parts_of_a_queue_s_key() -> None:
         QueueConfig("a", "root.a", is_parent=False, settings=Settings(queue_priority=7)),
     )
 
-    assert named(queue_parts(parent), queue_key(parent, own, 3, 0.25, 0.5)) == {
+    assert by_part(queue_parts(parent), queue_key(parent, own, 3, 0.25, 0.5)) == {
         "queue.priority": 7,
         "currentPriority": 3,
         "share": 0.25,
@@ -194,7 +194,7 @@ def test_the_parts_of_a_queue_s_key() -> None:
 def test_the_parts_of_a_queue_s_key_without_priorities() -> None:
     parent, own = Settings(sort_by_priority=False), QueueConfig("a", "root.a", is_parent=False)
 
-    assert named(queue_parts(parent), queue_key(parent, own, None, 0.25, 0.5)) == {
+    assert by_part(queue_parts(parent), queue_key(parent, own, None, 0.25, 0.5)) == {
         "share": 0.25,
         "pending": 0.5,
         "path": "root.a",
@@ -209,7 +209,7 @@ def test_the_parts_of_an_application_s_key(policy: SortPolicy, by_priority: bool
     leaf = LeafView(1, None, config, Types())
     app = ViewApp(identity(4), allocated={"vcore": 2}, counted=-3)
 
-    found = named(app_parts(settings), app_key(leaf, app, {"vcore": 8}))
+    found = by_part(app_parts(settings), app_key(leaf, app, {"vcore": 8}))
     expected: dict[str, KeyValue] = {"priority": -3} if by_priority else {}
     if policy is SortPolicy.FAIR:
         expected["usage"] = (0.25,)
@@ -220,7 +220,7 @@ def test_the_parts_of_an_application_s_key(policy: SortPolicy, by_priority: bool
 def test_the_parts_of_an_ask_s_key() -> None:
     one = ask(priority=5)
 
-    assert named(ASK_PARTS, one.order) == {
+    assert by_part(ASK_PARTS, one.order) == {
         "priority": 5,
         "creation": one.creation,
         "gang": one.group,

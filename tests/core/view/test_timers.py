@@ -289,13 +289,13 @@ ONE = Resources({"vcore": 1})
 
 
 def configured(delay: str = "10s", **properties: str) -> Tree:
-    made = Tree(configuration(a(delay, **properties)))
+    made = Tree(configuration(backing_off_queue(delay, **properties)))
     made.add_nodes("n", vcore=2)
     made.add_app("p")
     return made
 
 
-def a(delay: str, **properties: str) -> dict[str, object]:
+def backing_off_queue(delay: str, **properties: str) -> dict[str, object]:
     return queue("a", properties={"bind.retry.delay": delay, **properties})
 
 
@@ -344,15 +344,15 @@ def test_what_failed_in_one_round_is_not_tried_in_the_next() -> None:
 def test_new_settings_change_what_has_begun() -> None:
     tree = configured()
     tree.settle(wish("p", count=2), FailBind("p", "x-0"), FailBind("p", "x-1", 2))
-    tree.settle(Configure(configuration(a("30s"))))
+    tree.settle(Configure(configuration(backing_off_queue("30s"))))
     tree.check()
     assert tree.machine.next_deadline_us() == 30 * S
 
-    tree.settle(Configure(configuration(a("0"))))
+    tree.settle(Configure(configuration(backing_off_queue("0"))))
     tree.check()
     # The second one failed once more, without a delay, and was then bound.
     assert tree.bound() == ["p/x-0 n", "p/x-1 n"]
-    tree.settle(BindFailed("p", "x-1"), Configure(configuration(a("2s"))))
+    tree.settle(BindFailed("p", "x-1"), Configure(configuration(backing_off_queue("2s"))))
     tree.check()
     assert tree.machine.next_deadline_us() == 8 * S
 

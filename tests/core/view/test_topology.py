@@ -21,7 +21,7 @@ from muster_core.view.gangs import Member, TopologyState
 from muster_core.view.node_finder import CurrentCluster, NodeFinder, PlanNodeOrder
 from muster_core.view.placement_diff import PlacementDiff
 from muster_core.view.reservations.projection import Projection
-from tests.core.admission.objects import full, members
+from tests.core.admission.objects import full_gang_name, members
 from tests.core.building import Nodes, configuration, queue, wish
 from tests.core.tree import Tree, props
 from tests.core.view.sites import (
@@ -35,9 +35,9 @@ from tests.core.view.sites import (
     gang_of,
     gang_within,
     job,
+    nodes_of,
     racked,
     vcores,
-    where,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test_a_trial_in_vain_leaves_no_trace(second: AddAsk) -> None:
     before = nodes_state(tree)
     tree.settle(gang_within(SAME, 2), members("g", "m", 1, vcore=1), second)
 
-    assert where(tree) == {}
+    assert nodes_of(tree) == {}
     assert nodes_state(tree) == before
 
 
@@ -89,7 +89,7 @@ def test_limits_of_users_count_in_the_trial() -> None:
                 change(members("g", "m", 2, app="s")),
             )
             tree.settle(members("g", "n", 1, app="s"))
-            assert len(where(tree)) == held
+            assert len(nodes_of(tree)) == held
 
 
 def test_the_headroom_of_several_queues_counts_with_members_of_both() -> None:
@@ -100,22 +100,23 @@ def test_the_headroom_of_several_queues_counts_with_members_of_both() -> None:
     tree.add_app("c", "root.a.c")
     tree.add_app("d", "root.a.d")
     tree.settle(gang_within(SAME, 4), members("g", "m", 2, app="c"), members("g", "n", 2, app="d"))
-    assert where(tree) == {}
+    assert nodes_of(tree) == {}
     tree.settle(
         gang_within(SAME, 3, "h"), members("h", "o", 2, app="c"), members("h", "q", 1, app="d")
     )
-    assert len(where(tree)) == 3
+    assert len(nodes_of(tree)) == 3
 
 
 def test_a_group_of_strict_gangs_is_bound_in_one_step_each_in_a_rack_of_its_own() -> None:
     tree = cluster(racked("a", 2, "x"), racked("b", 3, "y"))
     other = attrs.evolve(
-        gang_within(SAME, 2, "h"), says=attrs.evolve(gang_within(SAME, 2).says, groups=(full("g"),))
+        gang_within(SAME, 2, "h"),
+        says=attrs.evolve(gang_within(SAME, 2).says, groups=(full_gang_name("g"),)),
     )
     tree.settle(gang_within(SAME, 3, mode=STRICT), other)
     tree.settle(members("h", "n", 2, vcore=1), members("g", "m", 3, vcore=1))
 
-    assert where(tree) == {f"p/m-{at}": "b" for at in range(3)} | {"p/n-0": "a", "p/n-1": "a"}
+    assert nodes_of(tree) == {f"p/m-{at}": "b" for at in range(3)} | {"p/n-0": "a", "p/n-1": "a"}
 
 
 def test_a_member_whose_node_is_lost_stays_with_the_others() -> None:
@@ -126,11 +127,11 @@ def test_a_member_whose_node_is_lost_stays_with_the_others() -> None:
     )
     tree.settle(Release("q", "one"), Release("q", "other"), racked("d", 1, "x"))
     tree.settle(members("g", "m", 2, vcore=1))
-    taken = set(where(tree).values())
+    taken = set(nodes_of(tree).values())
     tree.settle(RemoveNode(min(taken)))
 
     rack = {"c"} if "c" in taken else {"a", "b", "d"}
-    assert set(where(tree).values()) <= rack
+    assert set(nodes_of(tree).values()) <= rack
 
 
 def test_a_blocking_leaf_is_blocked_by_a_member_that_its_topology_keeps_from_all_nodes() -> None:
@@ -143,7 +144,7 @@ def test_a_blocking_leaf_is_blocked_by_a_member_that_its_topology_keeps_from_all
     tree.settle(members("g", "late", 1, priority=1, vcore=1), wish("p", "plain", vcore=1))
     tree.settle(wish("q", "elsewhere", vcore=1))
 
-    assert where(tree) == {"p/m-0": "a", "q/elsewhere": "b"}
+    assert nodes_of(tree) == {"p/m-0": "a", "q/elsewhere": "b"}
 
 
 @given(
@@ -164,7 +165,7 @@ def test_members_of_two_shapes_are_placed_as_equal_ones_are(
                 gang_within(topology, size, name, mode), members(name, f"m{number}", 1, vcore=1)
             )
             tree.settle(second(members(name, f"n{number}", size, vcore=1)))
-        found.append(where(tree))
+        found.append(nodes_of(tree))
 
     assert found[0] == found[1]
 
@@ -193,7 +194,7 @@ def lacking(tree: Tree, topology: Topology, least: int, *vcores: int) -> list[Me
     for at, vcore in enumerate(vcores):
         tree.enter(members("g", f"m{at}", 1, app="pq"[at % 2], vcore=vcore))
     tree.settle()
-    slots = state_of(tree).gangs[full("g")].slots.values()
+    slots = state_of(tree).gangs[full_gang_name("g")].slots.values()
     return [Member(slot.app, ask) for slot in slots for ask, _ in slot.members.values()]
 
 
@@ -255,7 +256,7 @@ def test_the_others_are_the_first_in_the_order_of_queues(first: str, held: list[
     large = members("g", "large", 1, app="q", vcore=4)
     tree.settle(gang_within(SAME, 3), members("g", "m", 2), members("g", "n", 1, app="q"), large)
 
-    assert sorted(where(tree)) == held
+    assert sorted(nodes_of(tree)) == held
 
 
 @pytest.mark.parametrize(("priority", "held"), [(-1, ["p/m-0", "p/m-1"]), (1, [])])
@@ -265,7 +266,7 @@ def test_the_others_are_the_first_in_the_order_of_asks(priority: int, held: list
     large = members("g", "large", 1, priority=priority, vcore=3)
     tree.settle(gang_within(SAME, 2), members("g", "m", 2), large)
 
-    assert sorted(where(tree)) == held
+    assert sorted(nodes_of(tree)) == held
 
 
 def test_the_member_at_hand_need_not_be_one_of_the_first() -> None:
@@ -275,7 +276,7 @@ def test_the_member_at_hand_need_not_be_one_of_the_first() -> None:
         gang_within(SAME, 2), members("g", "m", 2, vcore=2), members("g", "n", 1, priority=-1)
     )
 
-    assert set(where(tree)) == {"p/m-0", "p/n-0"}
+    assert set(nodes_of(tree)) == {"p/m-0", "p/n-0"}
 
 
 def test_a_satisfied_gang_lacks_nobody() -> None:
@@ -284,7 +285,7 @@ def test_a_satisfied_gang_lacks_nobody() -> None:
     tree.settle(gang_within(SAME, 2), members("g", "m", 2), members("g", "n", 1, vcore=2))
     tree.settle(Release("p", "m-0"), Release("p", "m-1"))
 
-    assert set(where(tree)) == {"p/n-0"}
+    assert set(nodes_of(tree)) == {"p/n-0"}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from muster.importing.nodes import NodeFields
 from muster.importing.slurm import nodes_of_slurm
 from muster.importing.slurm.conf import Partition, SchedulerOptions, names_of, read_setup
 from tests.actors.cli.helpers import run, written
-from tests.actors.importing.helpers import of, refusal
+from tests.actors.importing.helpers import events_of, refusal
 from tests.actors.importing.slurm.samples import (
     CONF,
     DUMPED,
@@ -171,13 +171,13 @@ def test_accounts_become_queues_with_their_limits(tmp_path: Path, text: str) -> 
     rows.append(row(4, Account="chem"))
     events, _ = of_rows(tmp_path, *rows, options=("--accounts", tree))
 
-    assert [app["queue"] for app in of(events, "add_app")] == [
+    assert [app["queue"] for app in events_of(events, "add_app")] == [
         "root.science.phys",
         "root.science.science",
         "root.other",
         "root.science.chem",
     ]
-    (configuration,) = of(events, "configure")
+    (configuration,) = events_of(events, "configure")
     (partition,) = configuration["config"]["partitions"]
     other, science = partition["queues"][0]["queues"]
     assert other == {"name": "other"}
@@ -205,7 +205,7 @@ def test_accounts_without_jobs_are_not_in_the_way_of_a_mapping_file(tmp_path: Pa
     mapping = written(tmp_path / "queues.yaml", "queues: [{queue: 'root.{account}'}]\n")
     options = ("--accounts", tree, "--queues", mapping)
     events, _ = of_rows(tmp_path, row(1, Account="science"), options=options)
-    (configuration,) = of(events, "configure")
+    (configuration,) = events_of(events, "configure")
     (partition,) = configuration["config"]["partitions"]
     assert partition["queues"][0]["queues"] == [
         {"name": "science", "resources": {"max": {"vcore": 28}}}
@@ -327,7 +327,7 @@ def _made(
     """Return the partition of the configuration that is made, and the summary."""
     file = written(folder / "slurm.conf", conf)
     events, summary = of_rows(folder, row(1), options=("--slurm-conf", file, *options), nodes=nodes)
-    (configure,) = of(events, "configure")
+    (configure,) = events_of(events, "configure")
     (partition,) = configure["config"]["partitions"]
     return partition, summary
 
@@ -359,7 +359,7 @@ def _several(
         )
     ]
     events, summary = of_rows(folder, *rows, options=options, nodes=conf)
-    (configure,) = of(events, "configure")
+    (configure,) = events_of(events, "configure")
     (partition,) = configure["config"]["partitions"]
     return _orders(partition["queues"][0]), summary
 
@@ -469,7 +469,7 @@ def test_nodes_without_partitions_are_shared_by_all(tmp_path: Path) -> None:
     rows = (row(1, Partition="a"), row(2, Partition="b", Account="chem"))
     events, summary = of_rows(tmp_path, *rows, options=("--slurm-conf", conf))
     assert summary["queues"] == ["root.chem", "root.phys"]
-    (configure,) = of(events, "configure")
+    (configure,) = events_of(events, "configure")
     assert _orders(configure["config"]["partitions"][0]["queues"][0]).keys() == {"root"}
 
 
@@ -548,7 +548,7 @@ def test_the_longest_time_of_partitions_is_the_run_limit_where_it_says_the_same(
     if jobs.endswith("RUNNING"):
         rows[-1] |= {"State": "RUNNING", "End": ""}
     events, summary = of_rows(tmp_path, *rows, options=("--slurm-conf", file))
-    (configure,) = of(events, "configure")
+    (configure,) = events_of(events, "configure")
     (partition,) = configure["config"]["partitions"]
     expected = {} if limit is None else {"root.phys": {"run.limit": limit}}
     assert _orders(partition["queues"][0]) == expected
@@ -572,7 +572,7 @@ def test_the_time_for_which_no_job_is_preempted_is_the_minimum_run_time(
 ) -> None:
     file = written(tmp_path / "slurm.conf", f"SchedulerType=sched/hold\n{conf}\n")
     events, summary = of_rows(tmp_path, row(1, Account="phys"), options=("--slurm-conf", file))
-    (configure,) = of(events, "configure")
+    (configure,) = events_of(events, "configure")
     root = configure["config"]["partitions"][0]["queues"][0]
     assert root.get("properties", {}).get("preemption.min.runtime") == runtime
     text = "is no time for which jobs are not preempted"

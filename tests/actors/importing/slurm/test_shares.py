@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.actors.cli.helpers import run, written
-from tests.actors.importing.helpers import of, refusal
+from tests.actors.importing.helpers import events_of, refusal
 from tests.actors.importing.slurm.samples import FEED_NODES, SHARES, causes, dump_of, of_rows, row
 
 _NODES = ("--nodes", FEED_NODES)
@@ -27,7 +27,7 @@ def _refusal_of(*arguments: str | Path) -> str:
 
 
 def _root(events: Any) -> Any:  # noqa: ANN401 - a document
-    (configuration,) = of(events, "configure")
+    (configuration,) = events_of(events, "configure")
     return configuration["config"]["partitions"][0]["queues"][0]
 
 
@@ -35,7 +35,7 @@ def _root(events: Any) -> Any:  # noqa: ANN401 - a document
 def test_a_feed_begins_with_what_accounts_and_users_have_used(tmp_path: Path) -> None:
     events, summary = _with_shares(tmp_path)
     mib = 1 << 20
-    assert of(events, "set_usage") == [
+    assert events_of(events, "set_usage") == [
         {
             "queue": queue,
             **({"user": user} if user else {}),
@@ -83,7 +83,7 @@ def test_the_half_life_is_that_of_the_site(tmp_path: Path, setting: str, half_li
     events, summary = _with_shares(tmp_path, "--slurm-conf", conf)
     assert _root(events)["properties"]["usage.half.life"] == half_life
     # Past shares count only where priorities are equal: nobody has one.
-    assert all("priority" not in ask for ask in of(events, "add_ask"))
+    assert all("priority" not in ask for ask in events_of(events, "add_ask"))
     assert (
         "queues and users: who had less lately, for its weight, goes first (--sshare)"
         in (summary["remarks"])
@@ -106,7 +106,7 @@ def test_the_tree_of_accounts_can_be_another_one(tmp_path: Path) -> None:
         tmp_path / "tree.txt", "Account|ParentName\nphys|root\nscience|root\nchem|root\n"
     )
     events, _ = _with_shares(tmp_path, "--accounts", tree)
-    queues = {usage["queue"] for usage in of(events, "set_usage")}
+    queues = {usage["queue"] for usage in events_of(events, "set_usage")}
     assert queues == {"root.science", "root.phys", "root.chem"}
 
 
@@ -161,7 +161,7 @@ def test_usage_of_an_account_in_several_scopes_is_left_out(tmp_path: Path) -> No
     rows = [row(1, Account="phys", Partition="a"), row(2, Account="phys", Partition="b")]
     options = ("--sshare", shares, "--nodes", nodes)
     events, summary = of_rows(tmp_path, *rows, options=options)
-    assert not of(events, "set_usage")
+    assert not events_of(events, "set_usage")
     assert sum(causes(summary, "left_out").values()) == 1
     weights = [one["queues"][0]["properties"] for one in _root(events)["queues"]]
     assert weights == [{"queue.weight": "5"}, {"queue.weight": "5"}]
@@ -171,7 +171,7 @@ def test_usage_of_an_account_in_several_scopes_is_left_out(tmp_path: Path) -> No
 def test_more_than_a_node_can_have(tmp_path: Path) -> None:
     events, _ = _with_shares(tmp_path, text=SHARES.replace("mem=2000", "mem=9000000000000"))
     assert str(9_000_000_000_000 * 2**20) in [
-        usage["usage"].get("memory") for usage in of(events, "set_usage")
+        usage["usage"].get("memory") for usage in events_of(events, "set_usage")
     ]
 
 
@@ -188,7 +188,7 @@ def test_the_summary_says_what_the_usage_is(tmp_path: Path) -> None:
 # IMPORT-29
 def test_shares_without_usage(tmp_path: Path) -> None:
     events, summary = _with_shares(tmp_path, "--no-usage")
-    assert not of(events, "set_usage")
+    assert not events_of(events, "set_usage")
     assert [one["properties"] for one in _root(events)["queues"]] == [
         {"queue.weight": "20"},
         {"queue.weight": "80"},

@@ -17,7 +17,7 @@ MUCH = {"vcore": 9}
 STRICT_ORDER = {"application_sort_blocking": "enabled"}
 
 
-def asked(tree: Contest, action: EvictionAction, now_us: int = HOUR_US) -> list[str]:
+def asks_looked_at(tree: Contest, action: EvictionAction, now_us: int = HOUR_US) -> list[str]:
     """Give who is looked at, if nobody can take anything."""
     found: list[str] = []
     for preemptor in action.preemptors(now_us):
@@ -34,14 +34,16 @@ def asked(tree: Contest, action: EvictionAction, now_us: int = HOUR_US) -> list[
 
 
 def reclaiming(tree: Contest, now_us: int = HOUR_US) -> list[str]:
-    return asked(tree, Reclaim(tree.state), now_us)
+    return asks_looked_at(tree, Reclaim(tree.state), now_us)
 
 
 def preempting(tree: Contest, now_us: int = HOUR_US) -> list[str]:
-    return asked(tree, Preemption(tree.state), now_us)
+    return asks_looked_at(tree, Preemption(tree.state), now_us)
 
 
-def rich(name: str, delay: str = "1h", *, blocking: bool = False, **properties: str) -> Queue:
+def guaranteed_leaf(
+    name: str, delay: str = "1h", *, blocking: bool = False, **properties: str
+) -> Queue:
     """Give a leaf that is guaranteed much."""
     settings = {"preemption_delay": delay, **properties}
     return share_of(name, settings | (STRICT_ORDER if blocking else {}), guaranteed=MUCH)
@@ -51,14 +53,16 @@ def rich(name: str, delay: str = "1h", *, blocking: bool = False, **properties: 
 
 
 def test_nobody_where_nothing_is_pending() -> None:
-    tree = contest(rich("a"), n=1)
+    tree = contest(guaranteed_leaf("a"), n=1)
     tree.tell(urgent("a"))
 
     assert (reclaiming(tree), preempting(tree)) == ([], [])
 
 
 def test_who_reclaims_has_a_queue_that_is_owed_something() -> None:
-    tree = contest(rich("a"), share("b"), share("p", share("c"), guaranteed={"vcore": 2}))
+    tree = contest(
+        guaranteed_leaf("a"), share("b"), share("p", share("c"), guaranteed={"vcore": 2})
+    )
     tree.tell(*(wish(app, f"x{vcore}", vcore=vcore) for app in "abc" for vcore in (1, 3)))
     tree.tell(wish("a", "big", vcore=10), wish("a", "other", memory=1))
 
@@ -78,21 +82,21 @@ def test_who_preempts_has_a_class_that_says_so() -> None:
 
 @pytest.mark.parametrize("policy", ["fence", "disabled"])
 def test_a_leaf_that_may_not_take_anything(policy: str) -> None:
-    tree = contest(rich("a", preemption_policy=policy))
+    tree = contest(guaranteed_leaf("a", preemption_policy=policy))
     tree.tell(urgent("a"))
 
     assert reclaiming(tree) == preempting(tree) == (["a/x"] if policy == "fence" else [])
 
 
 def test_a_partition_without_preemption() -> None:
-    tree = contest_with([rich("a")], {}, enabled=False)
+    tree = contest_with([guaranteed_leaf("a")], {}, enabled=False)
     tree.tell(urgent("a"))
 
     assert (reclaiming(tree), preempting(tree)) == ([], [])
 
 
 def test_only_asks_whose_delay_is_over() -> None:
-    tree = contest(rich("a"), rich("b", "2h"))
+    tree = contest(guaranteed_leaf("a"), guaranteed_leaf("b", "2h"))
     tree.tell(urgent("a", "early"), urgent("b"))
     tree.pass_time(5)
     tree.tell(urgent("a", "late"))
@@ -104,7 +108,7 @@ def test_only_asks_whose_delay_is_over() -> None:
 
 
 def test_an_ask_behind_one_whose_delay_runs_is_found() -> None:
-    tree = contest(rich("a"))
+    tree = contest(guaranteed_leaf("a"))
     tree.tell(urgent("a", "old"))
     tree.pass_time(5)
     tree.tell(attrs.evolve(urgent("a", "new", vcore=2), priority=10))
@@ -114,7 +118,7 @@ def test_an_ask_behind_one_whose_delay_runs_is_found() -> None:
 
 
 def test_of_asks_that_are_alike_one_speaks_for_all() -> None:
-    tree = contest(rich("a"))
+    tree = contest(guaranteed_leaf("a"))
     tree.tell(wish("a", "x", count=5), wish("a", "y", vcore=2), wish("a", "z", 7))
 
     assert reclaiming(tree) == ["a/z", "a/y"]
@@ -132,7 +136,11 @@ def test_asks_of_different_priorities_preempt_differently() -> None:
 
 
 def test_queues_applications_and_asks_are_in_the_order_of_the_rounds() -> None:
-    tree = contest(rich("a"), rich("b", queue_priority="1"), rich("c", priority_offset="50"))
+    tree = contest(
+        guaranteed_leaf("a"),
+        guaranteed_leaf("b", queue_priority="1"),
+        guaranteed_leaf("c", priority_offset="50"),
+    )
     tree.add_app("b2", "root.b")
     tree.tell(wish("b", "x", 1), wish("b2", "y", 2, vcore=2), wish("b2", "z", 3, vcore=3))
     tree.tell(wish("a", "x"), wish("c", "x", vcore=2), wish("c", "y"))
@@ -141,14 +149,16 @@ def test_queues_applications_and_asks_are_in_the_order_of_the_rounds() -> None:
 
 
 def test_overused_queues_are_included() -> None:
-    tree = contest(share("p", rich("a"), most={"vcore": 10}), share("b", most={"vcore": 0}), n=20)
+    tree = contest(
+        share("p", guaranteed_leaf("a"), most={"vcore": 10}), share("b", most={"vcore": 0}), n=20
+    )
     tree.tell(urgent("b"))
 
     assert preempting(tree) == ["b/x"]
 
 
 def test_of_a_blocking_leaf_only_the_first() -> None:
-    tree = contest(rich("a", blocking=True), rich("b"))
+    tree = contest(guaranteed_leaf("a", blocking=True), guaranteed_leaf("b"))
     tree.add_app("a2", "root.a")
     tree.tell(wish("a", "x"), wish("a", "y", 1, vcore=2), wish("a2", "z", vcore=3), wish("b"))
 
@@ -156,7 +166,7 @@ def test_of_a_blocking_leaf_only_the_first() -> None:
 
 
 def test_the_first_of_a_blocking_leaf_though_it_may_take_nothing() -> None:
-    tree = contest(rich("a", blocking=True))
+    tree = contest(guaranteed_leaf("a", blocking=True))
     tree.tell(wish("a", "x"), wish("a", "big", 1, vcore=99))
 
     assert reclaiming(tree) == []
@@ -164,7 +174,7 @@ def test_the_first_of_a_blocking_leaf_though_it_may_take_nothing() -> None:
 
 @pytest.mark.parametrize("defined", [False, True])
 def test_a_member_that_is_refused_does_not_block(defined: bool) -> None:
-    tree = contest(rich("a", blocking=True))
+    tree = contest(guaranteed_leaf("a", blocking=True))
     if defined:
         tree.tell(gang("g", 2))
     tree.tell(members("g", "m", app="a", priority=5), wish("a", "x"))
@@ -173,7 +183,7 @@ def test_a_member_that_is_refused_does_not_block(defined: bool) -> None:
 
 
 def test_applications_that_do_not_compete_are_left_out() -> None:
-    tree = contest(rich("a", application_sort_policy="stateaware"))
+    tree = contest(guaranteed_leaf("a", application_sort_policy="stateaware"))
     tree.add_app("a2", "root.a")
     tree.tell(wish("a2", "x", 5), wish("a", "y", vcore=2))
 
@@ -184,7 +194,7 @@ def test_applications_that_do_not_compete_are_left_out() -> None:
 
 
 def test_a_group_has_its_turn_with_its_first_member() -> None:
-    tree = contest(rich("a"), rich("b"))
+    tree = contest(guaranteed_leaf("a"), guaranteed_leaf("b"))
     tree.enter(gang("g", 2, "h"), members("g", "m", app="a"), members("g", "n", app="a"))
     tree.tell(gang("h", 1), members("h", "o", app="b", priority=3), wish("a", "x", 1, vcore=2))
 
@@ -192,14 +202,14 @@ def test_a_group_has_its_turn_with_its_first_member() -> None:
 
 
 def test_a_group_has_its_turn_though_its_first_member_may_take_nothing() -> None:
-    tree = contest(rich("a"), share("b"))
+    tree = contest(guaranteed_leaf("a"), share("b"))
     tree.tell(gang("g", 2), members("g", "m", app="b", priority=3), members("g", "n", app="a"))
 
     assert reclaiming(tree) == ["b/m"]
 
 
 def test_a_group_that_cannot_be_complete_has_none() -> None:
-    tree = contest(rich("a"))
+    tree = contest(guaranteed_leaf("a"))
     tree.enter(gang("few", 3), members("few", "l", 2, app="a"))
     tree.enter(gang("lonely", 1, "nobody"), members("lonely", "m", app="a"))
     tree.tell(gang("late", 1), members("late", "n", app="a", timed_out=True))
@@ -208,7 +218,7 @@ def test_a_group_that_cannot_be_complete_has_none() -> None:
 
 
 def test_surplus_members_have_none() -> None:
-    tree = contest(rich("a"), n=1)
+    tree = contest(guaranteed_leaf("a"), n=1)
     tree.enter(gang("g", 1, "h", mode=LOOSE), members("g", "m", 2, app="a"))
     tree.tell(gang("h", 1, mode=LOOSE), members("h", "o", app="a", priority=-1, vcore=5))
     assert list(tree.app("a").waiting) == ["m-0"]
@@ -217,7 +227,7 @@ def test_surplus_members_have_none() -> None:
 
 
 def test_a_member_of_a_satisfied_gang_stands_for_itself() -> None:
-    tree = contest(rich("a"), n=1)
+    tree = contest(guaranteed_leaf("a"), n=1)
     tree.tell(gang("g", 1), members("g", "m", 3, app="a"))
 
     assert reclaiming(tree) == ["a/m-1"]
@@ -227,14 +237,14 @@ def test_a_member_of_a_satisfied_gang_stands_for_itself() -> None:
 
 
 def test_what_was_found_in_vain_is_not_looked_at_again() -> None:
-    tree = contest(rich("a"))
+    tree = contest(guaranteed_leaf("a"))
     tree.tell(urgent("a"), gang("g", 1), members("g", "m", app="a"))
     reclaim, preempt = Reclaim(tree.state), Preemption(tree.state)
 
-    assert sorted(asked(tree, reclaim)) == ["a/m", "a/x"]
-    assert asked(tree, reclaim) == []
-    assert "a/x" in asked(tree, preempt)
-    assert asked(tree, preempt) == []
+    assert sorted(asks_looked_at(tree, reclaim)) == ["a/m", "a/x"]
+    assert asks_looked_at(tree, reclaim) == []
+    assert "a/x" in asks_looked_at(tree, preempt)
+    assert asks_looked_at(tree, preempt) == []
 
 
 def limited() -> Configuration:
@@ -248,27 +258,27 @@ def limited() -> Configuration:
     ids=lambda event: type(event).__name__,
 )
 def test_until_anything_has_changed(change: Event) -> None:
-    tree = contest(rich("a"), n=0)
+    tree = contest(guaranteed_leaf("a"), n=0)
     tree.tell(wish("a"))
     reclaim = Reclaim(tree.state)
-    assert asked(tree, reclaim) == ["a/x"]
+    assert asks_looked_at(tree, reclaim) == ["a/x"]
     tree.tell(change)
 
-    assert asked(tree, reclaim) == ["a/x"]
+    assert asks_looked_at(tree, reclaim) == ["a/x"]
 
 
 def test_another_ask_that_is_alike_changes_nothing() -> None:
-    tree = contest(rich("a"))
+    tree = contest(guaranteed_leaf("a"))
     tree.tell(wish("a"))
     reclaim = Reclaim(tree.state)
-    asked(tree, reclaim)
+    asks_looked_at(tree, reclaim)
     tree.tell(wish("a", "y", 9), FailBind("a", "y"), RemoveAsk("a", "x"), wish("a", "z", vcore=2))
 
-    assert asked(tree, reclaim) == ["a/z"]
+    assert asks_looked_at(tree, reclaim) == ["a/z"]
 
 
 def test_until_what_was_taken_and_lost_is_forgotten() -> None:
-    tree = contest(rich("a"), n=0)
+    tree = contest(guaranteed_leaf("a"), n=0)
     tree.tell(wish("a"))
     reclaim, eviction_history, found = (
         Reclaim(tree.state),
@@ -277,40 +287,40 @@ def test_until_what_was_taken_and_lost_is_forgotten() -> None:
     )
     eviction_history.note(tree.app("a").identity.key, found, "n")
     eviction_history.evicted(tree.app("a").identity.key, found)
-    assert asked(tree, reclaim) == ["a/x"]
-    assert asked(tree, reclaim) == []
+    assert asks_looked_at(tree, reclaim) == ["a/x"]
+    assert asks_looked_at(tree, reclaim) == []
     eviction_history.forget()
 
-    assert asked(tree, reclaim) == ["a/x"]
+    assert asks_looked_at(tree, reclaim) == ["a/x"]
 
 
 def test_who_has_lost_what_it_had_taken_stands_for_nobody_else() -> None:
-    tree = contest(rich("a"), n=0)
+    tree = contest(guaranteed_leaf("a"), n=0)
     tree.tell(wish("a", "first", 5), wish("a", "second"))
     key, reclaim = tree.app("a").identity.key, Reclaim(tree.state)
     found = tree.app("a").pending["first"]
     tree.state.eviction_history.note(key, found, "n")
     tree.state.eviction_history.evicted(key, found)
 
-    assert asked(tree, reclaim) == ["a/first", "a/second"]
-    assert asked(tree, reclaim) == []
+    assert asks_looked_at(tree, reclaim) == ["a/first", "a/second"]
+    assert asks_looked_at(tree, reclaim) == []
 
 
 def test_groups_are_looked_at_again_in_the_next_batch() -> None:
-    tree = contest(rich("a"))
+    tree = contest(guaranteed_leaf("a"))
     tree.tell(gang("g", 2), members("g", "m", 2, app="a"))
     reclaim = Reclaim(tree.state)
-    assert asked(tree, reclaim) == ["a/m-0"]
+    assert asks_looked_at(tree, reclaim) == ["a/m-0"]
     reclaim.start_batch()
 
-    assert asked(tree, reclaim) == ["a/m-0"]
+    assert asks_looked_at(tree, reclaim) == ["a/m-0"]
 
 
 # One ask
 
 
 def test_the_members_of_the_whole_group_are_exempt() -> None:
-    tree = contest(rich("a"))
+    tree = contest(guaranteed_leaf("a"))
     tree.enter(gang("g", 1, "h"), gang("h", 1), gang("i", 1), wish("a", "x"))
     tree.tell(members("g", "m", app="a", vcore=50))
 
@@ -319,14 +329,14 @@ def test_the_members_of_the_whole_group_are_exempt() -> None:
 
 
 def test_a_member_of_a_satisfied_gang_exempts_its_group() -> None:
-    tree = contest(rich("a"), n=1)
+    tree = contest(guaranteed_leaf("a"), n=1)
     tree.tell(gang("g", 1), members("g", "m", 2, app="a", vcore=1))
 
     assert exempt_gangs(tree.state, tree.ask("a/m-1")[1]) == {"default/g"}
 
 
 def test_who_is_ready() -> None:
-    tree = contest(rich("a"), share("b"))
+    tree = contest(guaranteed_leaf("a"), share("b"))
     tree.tell(wish("a"), urgent("b"), wish("b", "y"))
     reclaim, preempt = Reclaim(tree.state), Preemption(tree.state)
 
@@ -344,7 +354,7 @@ def test_who_is_ready() -> None:
 
 
 def test_a_queue_that_is_owed_nothing_gives_no_scope() -> None:
-    tree = contest(rich("a"), share("b"))
+    tree = contest(guaranteed_leaf("a"), share("b"))
     tree.tell(wish("a"), wish("b"))
     reclaim = Reclaim(tree.state)
     eligibility = reclaim.eligibility(*tree.ask("a/x"))
@@ -355,7 +365,7 @@ def test_a_queue_that_is_owed_nothing_gives_no_scope() -> None:
 
 
 def test_waiting_members_of_a_loose_gang_have_no_turn() -> None:
-    tree = contest(rich("a"), n=1)
+    tree = contest(guaranteed_leaf("a"), n=1)
     tree.tell(gang("g", 2, mode=LOOSE), members("g", "m", 2, app="a"))
     assert list(tree.app("a").waiting) == ["m-0"]
 

@@ -13,7 +13,7 @@ from muster_core.resources import Resources
 from muster_core.view.eviction.actions import claimant_of
 from muster_core.view.eviction.eligibility import Eligibility, Key, Losses
 from muster_core.view.eviction.victims import UnitTracker
-from tests.core.admission.objects import LOOSE, full, gang, members
+from tests.core.admission.objects import LOOSE, full_gang_name, gang, members
 from tests.core.building import Queue, configuration, wish
 from tests.core.view.eviction.contest import (
     SIX,
@@ -538,7 +538,7 @@ def test_a_waiting_member_takes_all_that_wait_of_its_group_and_no_others() -> No
 @pytest.mark.parametrize("again", [False, True])
 def test_a_member_of_a_gang_that_is_not_satisfied_goes_alone(again: bool) -> None:
     tree = bound_gang(need=3, count=3)
-    tree.tell(RemoveGang(full("g")))
+    tree.tell(RemoveGang(full_gang_name("g")))
     if again:
         tree.tell(gang("g", 9))
 
@@ -579,6 +579,6 @@ def test_a_plain_ask_breaks_nothing() -> None:
 
 def test_a_gang_that_is_not_defined_cannot_be_broken() -> None:
     tree = bound_gang(need=2, count=2)
-    tree.tell(RemoveGang(full("g")))
+    tree.tell(RemoveGang(full_gang_name("g")))
 
     assert not breaks(tree, "b/x-0", taken="b/x-0 b/x-1")

@@ -40,7 +40,7 @@ def evictions(tree: Contest) -> tuple[Evictions, Placements]:
     return Evictions(tree.state, placements), placements
 
 
-def shown(tree: Contest) -> Mapping[str, object]:
+def view_of_b(tree: Contest) -> Mapping[str, object]:
     """Give all that the view says of ``b``, its queues and its node."""
     app, leaf, node = tree.app("b"), tree.leaf("p.b"), tree.state.nodes.nodes["n"]
     gangs = tree.state.gangs.values()
@@ -85,17 +85,17 @@ def test_what_is_taken_is_pending_and_its_room_is_free(name: str) -> None:
 @pytest.mark.parametrize("names", [*((name,) for name in VICTIMS), ("m-0", "m-1"), VICTIMS])
 def test_to_undo_it_leaves_no_trace(names: tuple[str, ...]) -> None:
     tree = holding()
-    placements, before = evictions(tree)[1], shown(tree)
+    placements, before = evictions(tree)[1], view_of_b(tree)
     victims = [tree.victim(f"b/{name}") for name in names]
     for victim in victims:
         placements.release(victim.hold())
-    assert shown(tree) != before
+    assert view_of_b(tree) != before
     for victim in reversed(victims):
         placements.restore(victim.hold())
     placements.list_apps()
     tree.state.refresh()
 
-    assert shown(tree) == before
+    assert view_of_b(tree) == before
     tree.check()
 
 
@@ -104,7 +104,7 @@ def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
     victim = tree.victim("b/m-0")
     assert victim.gang is not None
     victim.gang.state = GangState.TIMED_OUT
-    placements, before = evictions(tree)[1], shown(tree)
+    placements, before = evictions(tree)[1], view_of_b(tree)
     asked_for = [one.values().pending for one in tree.leaf("p.b").upward()]
     placements.release(victim.hold())
     assert set(tree.app("b").parked) == {"m-0"}
@@ -112,7 +112,7 @@ def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
     assert [one.values().pending for one in tree.leaf("p.b").upward()] == asked_for
     placements.restore(victim.hold())
 
-    assert shown(tree) == before
+    assert view_of_b(tree) == before
 
 
 # For good

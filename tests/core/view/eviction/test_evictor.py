@@ -15,7 +15,7 @@ from tests.core.building import Queue, configuration, wish
 from tests.core.view.eviction.contest import at_once, contest, contest_with, share, urgent
 
 
-def rich(name: str = "a", *, delay: str = "0s") -> Queue:
+def guaranteed_leaf(name: str = "a", *, delay: str = "0s") -> Queue:
     """Give a leaf that is guaranteed nine."""
     return share(name, guaranteed={"vcore": 9}, preemption_delay=delay)
 
@@ -29,7 +29,7 @@ def urgent_members(name: str, count: int | None = None, app: str = "a") -> AddAs
 
 
 def test_a_step_of_reclaim() -> None:
-    tree = at_once(rich(), share("b"), n=2)
+    tree = at_once(guaranteed_leaf(), share("b"), n=2)
     tree.tell(wish("b", "x"), wish("b", "y"))
 
     assert tree.tell(wish("a", vcore=2)) == [
@@ -54,7 +54,7 @@ def test_a_step_of_preemption() -> None:
 @pytest.mark.parametrize(
     ("leaf", "message"),
     [
-        (rich(), "for a/x: root.a is below its guaranteed"),
+        (guaranteed_leaf(), "for a/x: root.a is below its guaranteed"),
         (share("a"), "for a/x: its effective priority 10 is above 0"),
     ],
 )
@@ -67,14 +67,14 @@ def test_the_message_of_a_victim_names_the_ask_it_made_room_for(leaf: Queue, mes
 
 
 def test_what_fits_as_things_are_takes_nothing() -> None:
-    tree = at_once(rich(), share("b"), m=1, n=1)
+    tree = at_once(guaranteed_leaf(), share("b"), m=1, n=1)
     tree.tell(wish("b"))
 
     assert tree.tell(urgent("a")) == ["assigned a/x n", "bound a/x n"]
 
 
 def test_what_was_taken_is_for_the_one_for_whom_it_was() -> None:
-    tree = at_once(rich(), share("b", queue_priority="9"), n=2)
+    tree = at_once(guaranteed_leaf(), share("b", queue_priority="9"), n=2)
     tree.tell(wish("b", vcore=2))
 
     assert tree.tell(wish("a", vcore=1), wish("b", "next", 99)) == [
@@ -88,7 +88,7 @@ def test_what_was_taken_is_for_the_one_for_whom_it_was() -> None:
 
 
 def test_each_has_its_step_while_there_is_anything_to_take() -> None:
-    tree = at_once(rich(), share("b"), n=3)
+    tree = at_once(guaranteed_leaf(), share("b"), n=3)
     tree.tell(wish("b", count=3))
     lines = tree.tell(wish("a", count=4))
 
@@ -99,7 +99,7 @@ def test_each_has_its_step_while_there_is_anything_to_take() -> None:
 
 
 def test_reclaim_for_all_comes_before_preemption() -> None:
-    tree = at_once(share("a", queue_priority="9"), rich("c"), share("b"), n=1)
+    tree = at_once(share("a", queue_priority="9"), guaranteed_leaf("c"), share("b"), n=1)
     tree.tell(wish("b"))
     lines = tree.tell(urgent("a"), wish("c"))
 
@@ -107,7 +107,7 @@ def test_reclaim_for_all_comes_before_preemption() -> None:
 
 
 def test_reclaim_is_tried_again_after_each_preemption() -> None:
-    tree = at_once(share("a"), rich("c"), share("b"), n=2)
+    tree = at_once(share("a"), guaranteed_leaf("c"), share("b"), n=2)
     tree.tell(wish("b", vcore=2))
     lines = tree.tell(urgent("a"), wish("c", vcore=2))
 
@@ -116,7 +116,7 @@ def test_reclaim_is_tried_again_after_each_preemption() -> None:
 
 
 def test_a_bind_that_fails_leaves_the_victims_without_a_node() -> None:
-    tree = at_once(rich(), share("b"), n=1)
+    tree = at_once(guaranteed_leaf(), share("b"), n=1)
     tree.tell(wish("b"))
 
     assert tree.tell(wish("a"), FailBind("a", "x")) == [
@@ -129,17 +129,17 @@ def test_a_bind_that_fails_leaves_the_victims_without_a_node() -> None:
 
 
 def test_without_preemption_nothing_is_taken() -> None:
-    tree = contest_with([rich(), share("b")], {"n": 1}, delay="0s", enabled=False)
+    tree = contest_with([guaranteed_leaf(), share("b")], {"n": 1}, delay="0s", enabled=False)
     tree.tell(wish("b"))
 
     assert tree.tell(urgent("a")) == []
 
 
 def test_preemption_that_is_switched_on() -> None:
-    tree = contest_with([rich(), share("b")], {"n": 1}, delay="0s", enabled=False)
+    tree = contest_with([guaranteed_leaf(), share("b")], {"n": 1}, delay="0s", enabled=False)
     tree.tell(wish("b"))
     tree.tell(urgent("a"))
-    config = configuration(rich(), share("b"), props={"preemption.delay": "0s"})
+    config = configuration(guaranteed_leaf(), share("b"), props={"preemption.delay": "0s"})
 
     assert "bound a/x n" in tree.tell(Configure(config))
 
@@ -148,7 +148,7 @@ def test_preemption_that_is_switched_on() -> None:
 
 
 def test_the_end_of_the_delay_is_a_timer() -> None:
-    tree = contest(rich(delay="10s"), share("b"), n=1)
+    tree = contest(guaranteed_leaf(delay="10s"), share("b"), n=1)
     tree.tell(wish("b"))
     tree.tell(wish("a"))
     assert tree.wait(9.999999) == []
@@ -157,7 +157,7 @@ def test_the_end_of_the_delay_is_a_timer() -> None:
 
 
 def test_the_delay_of_a_victim_begins_anew() -> None:
-    tree = contest(rich(), share("b", preemption_delay="5s"), share("c"), m=1, n=1)
+    tree = contest(guaranteed_leaf(), share("b", preemption_delay="5s"), share("c"), m=1, n=1)
     tree.tell(wish("c", node="m"))
     tree.tell(urgent("b"))
     tree.pass_time(10_000_000)
@@ -180,7 +180,7 @@ def test_that_of_an_ask_whose_node_was_lost_does_too() -> None:
 
 
 def test_it_is_looked_again_only_after_something_has_changed() -> None:
-    tree = at_once(rich(), share("b", preemption_policy="disabled"), n=1)
+    tree = at_once(guaranteed_leaf(), share("b", preemption_policy="disabled"), n=1)
     tree.tell(wish("b"))
     assert tree.tell(wish("a")) == []
     assert tree.tell(wish("b", "other", vcore=50)) == []
@@ -311,7 +311,7 @@ def test_surplus_members_take_nothing() -> None:
 
 
 def test_a_gang_that_lost_all_takes_again_as_one() -> None:
-    tree = at_once(rich(), share("b"), share("c"), m=2, n=2)
+    tree = at_once(guaranteed_leaf(), share("b"), share("c"), m=2, n=2)
     tree.tell(wish("c", count=2, node="m"))
     tree.tell(gang("g", 2), urgent_members("m", 2, app="b"))
 
@@ -378,7 +378,7 @@ def test_three_that_take_from_one_another_in_a_circle_come_to_rest(in_gang: bool
 
 
 def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it() -> None:
-    tree = at_once(rich(), share("b"), share("c", guaranteed={"vcore": 1}), n=3)
+    tree = at_once(guaranteed_leaf(), share("b"), share("c", guaranteed={"vcore": 1}), n=3)
     tree.tell(wish("b", "x"), wish("b", "y"), wish("c", "z"))
     view, decide = tree.machine.view, tree.machine.decide
     held = [tree.victim(name) for name in ("b/x", "b/y", "c/z")]

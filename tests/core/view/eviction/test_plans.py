@@ -28,7 +28,7 @@ from tests.core.view.eviction.contest import SIX, Contest, contest, names, share
 from tests.share import share as fewer
 
 
-def duel(*events: Event, wanted: AddAsk | None = None, **nodes: int) -> Contest:
+def contest_of_two(*events: Event, wanted: AddAsk | None = None, **nodes: int) -> Contest:
     """Give ``a``, which is guaranteed six and may preempt, and ``b`` with what has come there."""
     tree = contest(share("a", guaranteed=SIX), share("b"), share("c"), **nodes)
     for event in events:
@@ -37,12 +37,12 @@ def duel(*events: Event, wanted: AddAsk | None = None, **nodes: int) -> Contest:
     return tree
 
 
-def on(node: str, name: str, priority: int = 0, vcore: int = 1) -> AddAsk:
+def ask_on(node: str, name: str, priority: int = 0, vcore: int = 1) -> AddAsk:
     """Give the event of an ask in ``b`` that can only be on one node."""
     return wish("b", name, priority, node=node, vcore=vcore)
 
 
-def agreed(tree: Contest) -> str | None:
+def common_plan(tree: Contest) -> str | None:
     """Give the plan for ``a/x``, where reclaim and preemption have the same."""
     planned = tree.planned(tree.reclaim("a/x"))
     assert planned == tree.planned(tree.preempt("a/x"))
@@ -50,43 +50,47 @@ def agreed(tree: Contest) -> str | None:
 
 
 def test_the_first_in_order_goes() -> None:
-    assert agreed(duel(on("n", "y"), on("n", "z"), n=2)) == "n: b/z"
+    assert common_plan(contest_of_two(ask_on("n", "y"), ask_on("n", "z"), n=2)) == "n: b/z"
 
 
 def test_as_many_as_it_takes_in_order() -> None:
-    tree = duel(on("n", "y"), on("n", "z", -1), on("n", "w"), wanted=urgent("a", vcore=2), n=3)
+    tree = contest_of_two(
+        ask_on("n", "y"), ask_on("n", "z", -1), ask_on("n", "w"), wanted=urgent("a", vcore=2), n=3
+    )
 
-    assert agreed(tree) == "n: b/z b/w"
+    assert common_plan(tree) == "n: b/z b/w"
 
 
 def test_nothing_is_taken_that_does_not_suffice() -> None:
-    tree = duel(on("n", "y"), on("n", "z", 10), wanted=urgent("a", vcore=2), n=2)
+    tree = contest_of_two(ask_on("n", "y"), ask_on("n", "z", 10), wanted=urgent("a", vcore=2), n=2)
 
     assert tree.planned(tree.preempt("a/x")) is None
     assert tree.planned(tree.reclaim("a/x")) == "n: b/y b/z"
 
 
 def test_an_ask_larger_than_every_node() -> None:
-    tree = duel(on("n", "y"), wanted=urgent("a", vcore=2), m=1, n=1)
+    tree = contest_of_two(ask_on("n", "y"), wanted=urgent("a", vcore=2), m=1, n=1)
 
-    assert agreed(tree) is None
+    assert common_plan(tree) is None
 
 
 def test_where_nobody_has_anything() -> None:
-    assert agreed(duel(n=0)) is None
+    assert common_plan(contest_of_two(n=0)) is None
 
 
 def test_without_any_node() -> None:
-    assert agreed(duel()) is None
+    assert common_plan(contest_of_two()) is None
 
 
 # What is useful
 
 
 def test_only_what_stands_on_the_node() -> None:
-    tree = duel(on("m", "y"), on("n", "z", vcore=2), wanted=urgent("a", vcore=2), m=1, n=2)
+    tree = contest_of_two(
+        ask_on("m", "y"), ask_on("n", "z", vcore=2), wanted=urgent("a", vcore=2), m=1, n=2
+    )
 
-    assert agreed(tree) == "n: b/z"
+    assert common_plan(tree) == "n: b/z"
 
 
 def test_only_of_a_type_that_is_lacking() -> None:
@@ -95,7 +99,7 @@ def test_only_of_a_type_that_is_lacking() -> None:
     tree.tell(wish("b", "y", vcore=2), wish("b", "z", -5, memory=1))
     tree.tell(urgent("a"))
 
-    assert agreed(tree) == "n: b/y"
+    assert common_plan(tree) == "n: b/y"
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -110,21 +114,25 @@ def test_what_is_useless_takes_no_useful_ones_place(elsewhere: bool) -> None:
     tree.tell(wish("b", "z", -5, node="m" if elsewhere else "n"))
     tree.tell(urgent("a", vcore=1, memory=1))
 
-    assert agreed(tree) == "n: b/y"
+    assert common_plan(tree) == "n: b/y"
 
 
 def test_what_was_useful_before_others_went_is_spared() -> None:
-    tree = duel(on("n", "y", -1), on("n", "z", vcore=3), wanted=urgent("a", vcore=3), n=4)
+    tree = contest_of_two(
+        ask_on("n", "y", -1), ask_on("n", "z", vcore=3), wanted=urgent("a", vcore=3), n=4
+    )
 
-    assert agreed(tree) == "n: b/z"
+    assert common_plan(tree) == "n: b/z"
 
 
 def test_from_the_last_to_the_first() -> None:
     """Without ``v`` it fits if ``w`` goes; and without ``w``, but that is asked first."""
     wanted = urgent("a", vcore=3)
-    tree = duel(on("n", "v", -2), on("n", "w", -1), on("n", "y", vcore=2), wanted=wanted, n=4)
+    tree = contest_of_two(
+        ask_on("n", "v", -2), ask_on("n", "w", -1), ask_on("n", "y", vcore=2), wanted=wanted, n=4
+    )
 
-    assert agreed(tree) == "n: b/v b/y"
+    assert common_plan(tree) == "n: b/v b/y"
 
 
 def test_headroom_is_made_wherever_it_is_held() -> None:
@@ -133,7 +141,7 @@ def test_headroom_is_made_wherever_it_is_held() -> None:
     tree.tell(wish("b", "y", vcore=3, node="m"), wish("b", "z", 1, node="n"))
     tree.tell(AddNode("o", Resources({"vcore": 1, "memory": 1})), urgent("a", memory=1, vcore=1))
 
-    assert agreed(tree) == "o: b/y"
+    assert common_plan(tree) == "o: b/y"
 
 
 def test_all_of_a_queue_goes_if_its_whole_quota_is_wanted() -> None:
@@ -142,7 +150,7 @@ def test_all_of_a_queue_goes_if_its_whole_quota_is_wanted() -> None:
     tree.tell(wish("b", "y", vcore=3, node="m"), wish("b", "z", node="m"))
     tree.tell(urgent("a", vcore=4))
 
-    assert agreed(tree) == "n: b/z b/y"
+    assert common_plan(tree) == "n: b/z b/y"
 
 
 def test_a_victim_elsewhere_is_no_use_for_the_node() -> None:
@@ -159,16 +167,16 @@ def test_a_victim_elsewhere_is_no_use_for_the_node() -> None:
 
 
 def test_the_node_whose_highest_victim_stands_lowest() -> None:
-    events = on("m", "y", 3, vcore=2), on("n", "z", 2), on("n", "w", 1)
-    tree = duel(*events, wanted=urgent("a", vcore=2), m=2, n=2)
+    events = ask_on("m", "y", 3, vcore=2), ask_on("n", "z", 2), ask_on("n", "w", 1)
+    tree = contest_of_two(*events, wanted=urgent("a", vcore=2), m=2, n=2)
 
     assert tree.planned(tree.preempt("a/x")) == "n: b/w b/z"
     assert tree.planned(tree.reclaim("a/x")) == "m: b/y"
 
 
 def test_the_highest_of_the_victims_counts_not_the_lowest() -> None:
-    events = on("m", "v", 0), on("m", "w", 5), on("n", "y", 3), on("n", "z", 4)
-    tree = duel(*events, wanted=urgent("a", vcore=2), m=2, n=2)
+    events = ask_on("m", "v", 0), ask_on("m", "w", 5), ask_on("n", "y", 3), ask_on("n", "z", 4)
+    tree = contest_of_two(*events, wanted=urgent("a", vcore=2), m=2, n=2)
 
     assert tree.planned(tree.preempt("a/x")) == "n: b/y b/z"
 
@@ -183,29 +191,29 @@ def test_the_node_with_the_lowest_queue_priority() -> None:
 
 
 def test_then_that_with_the_fewest() -> None:
-    events = on("m", "y"), on("m", "z"), on("n", "w", vcore=2)
+    events = ask_on("m", "y"), ask_on("m", "z"), ask_on("n", "w", vcore=2)
 
-    assert agreed(duel(*events, wanted=urgent("a", vcore=2), m=2, n=2)) == "n: b/w"
+    assert common_plan(contest_of_two(*events, wanted=urgent("a", vcore=2), m=2, n=2)) == "n: b/w"
 
 
 def test_then_the_first_in_the_order_of_nodes() -> None:
-    events = on("m", "y", vcore=2), on("n", "z", vcore=2)
+    events = ask_on("m", "y", vcore=2), ask_on("n", "z", vcore=2)
 
-    assert agreed(duel(*events, wanted=urgent("a", vcore=2), m=2, n=3)) == "n: b/z"
-    assert agreed(duel(*events, wanted=urgent("a", vcore=2), m=2, n=2)) == "m: b/y"
+    assert common_plan(contest_of_two(*events, wanted=urgent("a", vcore=2), m=2, n=3)) == "n: b/z"
+    assert common_plan(contest_of_two(*events, wanted=urgent("a", vcore=2), m=2, n=2)) == "m: b/y"
 
 
 def test_a_node_that_is_closed_or_does_not_match_is_passed_over() -> None:
-    tree = duel(on("l", "v"), on("m", "y"), on("n", "z"), l=1, m=1, n=1)
+    tree = contest_of_two(ask_on("l", "v"), ask_on("m", "y"), ask_on("n", "z"), l=1, m=1, n=1)
     tree.tell(UpdateNode("l", schedulable=False))
-    assert agreed(tree) == "m: b/y"
+    assert common_plan(tree) == "m: b/y"
 
     tree.tell(wish("a", "w", node="n"))
     assert tree.planned(tree.reclaim("a/w")) == "n: b/z"
 
 
 def test_a_node_with_less_than_is_used() -> None:
-    tree = duel(on("n", "y"), on("n", "z"), wanted=urgent("a", vcore=9), n=2)
+    tree = contest_of_two(ask_on("n", "y"), ask_on("n", "z"), wanted=urgent("a", vcore=9), n=2)
     tree.tell(UpdateNode("n", Resources({"vcore": 1})))
     tree.tell(wish("a", "w"))
 
@@ -217,41 +225,41 @@ def test_a_node_with_less_than_is_used() -> None:
 
 def test_a_gang_goes_as_one_where_its_first_member_stands() -> None:
     three = members("g", "m", 2, app="b", priority=1), members("g", "low", app="b")
-    before = duel(gang("g", 3), *three, wish("b", "y"), n=4)
-    after = duel(wish("b", "y"), gang("g", 3), *three, n=4)
+    before = contest_of_two(gang("g", 3), *three, wish("b", "y"), n=4)
+    after = contest_of_two(wish("b", "y"), gang("g", 3), *three, n=4)
 
-    assert agreed(before) == "n: b/y"
-    assert agreed(after) == "n: b/low b/m-1 b/m-0"
+    assert common_plan(before) == "n: b/y"
+    assert common_plan(after) == "n: b/low b/m-1 b/m-0"
 
 
 def test_of_a_gang_with_more_than_it_needs_one_goes() -> None:
-    tree = duel(gang("g", 2), members("g", "m", 3, app="b"), n=3)
+    tree = contest_of_two(gang("g", 2), members("g", "m", 3, app="b"), n=3)
 
-    assert agreed(tree) == "n: b/m-2"
+    assert common_plan(tree) == "n: b/m-2"
 
 
 def test_of_a_gang_with_just_enough_all_go() -> None:
-    tree = duel(gang("g", 2), members("g", "m", 2, app="b"), n=2)
+    tree = contest_of_two(gang("g", 2), members("g", "m", 2, app="b"), n=2)
 
-    assert agreed(tree) == "n: b/m-1 b/m-0"
+    assert common_plan(tree) == "n: b/m-1 b/m-0"
 
 
 def test_waiting_members_go_together_wherever_they_are() -> None:
-    tree = duel(gang("g", 3, mode=LOOSE), members("g", "m", 3, app="b"), m=1, n=1)
+    tree = contest_of_two(gang("g", 3, mode=LOOSE), members("g", "m", 3, app="b"), m=1, n=1)
 
-    assert agreed(tree) == "m: b/m-1 b/m-0"
+    assert common_plan(tree) == "m: b/m-1 b/m-0"
 
 
 def test_one_member_that_may_not_go_keeps_them_all() -> None:
     pair = members("g", "m", app="b", priority=10), members("g", "low", app="b")
-    tree = duel(gang("g", 2), *pair, n=2)
+    tree = contest_of_two(gang("g", 2), *pair, n=2)
 
     assert tree.planned(tree.preempt("a/x")) is None
     assert tree.planned(tree.reclaim("a/x")) == "n: b/low b/m"
 
 
 def test_a_gang_is_spared_whole() -> None:
-    tree = duel(
+    tree = contest_of_two(
         gang("g", 2),
         members("g", "m", 2, app="b"),
         wish("b", "y", 1, vcore=4),
@@ -259,12 +267,12 @@ def test_a_gang_is_spared_whole() -> None:
         n=6,
     )
 
-    assert agreed(tree) == "n: b/y"
+    assert common_plan(tree) == "n: b/y"
 
 
 def test_a_unit_that_spares_nothing_stays_taken() -> None:
     """All three go one by one, and of the last two none can come back alone."""
-    tree = duel(gang("g", 2), members("g", "m", 3, app="b", vcore=1), n=3)
+    tree = contest_of_two(gang("g", 2), members("g", "m", 3, app="b", vcore=1), n=3)
     tree.tell(wish("a", "w", vcore=2))
 
     assert tree.planned(tree.reclaim("a/w")) == "n: b/m-2 b/m-1 b/m-0"

@@ -23,7 +23,7 @@ from tests.core.building import Queue, configuration, wish
 from tests.core.view.eviction.contest import Contest, at_once, contest, names, share, share_of
 
 
-def serving(name: str = "a", *, most: int | None = None, **properties: str) -> Queue:
+def service_leaf(name: str = "a", *, most: int | None = None, **properties: str) -> Queue:
     """Give a leaf whose asks for one node are node services."""
     return serving_with(properties, name, most=most)
 
@@ -43,11 +43,11 @@ def service(
     return AddAsk(app, name, resources, priority=priority, node=node)
 
 
-def low(name: str, vcore: int = 1, priority: int = 0, node: str | None = None) -> AddAsk:
+def ask_of_b(name: str, vcore: int = 1, priority: int = 0, node: str | None = None) -> AddAsk:
     return AddAsk("b", name, Resources({"vcore": vcore}), priority=priority, node=node)
 
 
-def found(tree: Contest) -> str | None:
+def plan_in(tree: Contest) -> str | None:
     """Give the plan that is found in the present state: ``a/s n: b/x b/y``."""
     services = NodeServices(tree.state, Planner(tree.state, tree.victim_index()))
     plan = all_at_once(services.find())
@@ -58,8 +58,8 @@ def found(tree: Contest) -> str | None:
 
 
 def test_a_step_of_a_node_service() -> None:
-    tree = contest(serving(), share("b"), n=2)
-    tree.tell(low("x"), low("y"))
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x"), ask_of_b("y"))
 
     assert tree.tell(service()) == [
         "released b/y n preempted",
@@ -69,21 +69,21 @@ def test_a_step_of_a_node_service() -> None:
 
 
 def test_the_message_of_a_victim_names_the_ask_it_made_room_for() -> None:
-    tree = contest(serving(), share("b"), n=1)
-    tree.tell(low("x", priority=-2))
+    tree = contest(service_leaf(), share("b"), n=1)
+    tree.tell(ask_of_b("x", priority=-2))
     released = [one for one in tree.settle(service()) if one.kind is Kind.RELEASED]
 
     assert [one.message for one in released] == ["for a/s: it is a node service and requires n"]
 
 
 def test_of_several_the_first_in_order_takes_room() -> None:
-    tree = contest(serving(most=0), share("b"), n=2)
-    tree.tell(low("x"), low("y"))
+    tree = contest(service_leaf(most=0), share("b"), n=2)
+    tree.tell(ask_of_b("x"), ask_of_b("y"))
     tree.tell(service("s"), service("t", priority=4), service("u", priority=5, vcore=3))
-    assert found(tree) is None  # Nothing fits the headroom.
+    assert plan_in(tree) is None  # Nothing fits the headroom.
     tree.leaf("a").config = attrs.evolve(tree.leaf("a").config, max=tree.leaf("b").config.max)
 
-    assert found(tree) == "a/t n: b/y"
+    assert plan_in(tree) == "a/t n: b/y"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_of_several_the_first_in_order_takes_room() -> None:
 )
 def test_no_setting_of_its_leaf_stands_against_it(properties: dict[str, str]) -> None:
     tree = contest(serving_with(properties), share("b"), n=1)
-    tree.tell(low("x"))
+    tree.tell(ask_of_b("x"))
 
     assert tree.tell(service())[0] == "released b/x n preempted"
 
@@ -112,30 +112,30 @@ def test_no_setting_of_its_leaf_stands_against_it(properties: dict[str, str]) ->
     ],
 )
 def test_no_setting_protects_a_victim(victim: Queue) -> None:
-    tree = contest(serving(), victim, n=1)
-    tree.tell(low("x"))
+    tree = contest(service_leaf(), victim, n=1)
+    tree.tell(ask_of_b("x"))
 
     assert tree.tell(service())[0] == "released b/x n preempted"
 
 
 def test_nothing_is_taken_from_higher_priorities() -> None:
-    tree = contest(serving(), share("b"), n=2)
-    tree.tell(low("x", priority=1), low("y"))
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x", priority=1), ask_of_b("y"))
 
     assert tree.tell(service(vcore=2)) == []
     assert tree.tell(service("t")) == ["released b/y n preempted", "assigned a/t n", "bound a/t n"]
 
 
 def test_nothing_is_taken_on_other_nodes() -> None:
-    tree = contest(serving(), share("b"), m=1, n=1)
-    tree.tell(low("x", node="m"), low("y", node="n"))
+    tree = contest(service_leaf(), share("b"), m=1, n=1)
+    tree.tell(ask_of_b("x", node="m"), ask_of_b("y", node="n"))
 
     assert tree.tell(service())[0] == "released b/y n preempted"
 
 
 def test_equal_services_are_searched_once_and_all_keep_the_node() -> None:
-    tree = contest(serving(), share("b"), n=1)
-    tree.tell(low("x", priority=1))
+    tree = contest(service_leaf(), share("b"), n=1)
+    tree.tell(ask_of_b("x", priority=1))
     tree.tell(service("s"), service("t"))
     app = tree.app("a")
 
@@ -143,14 +143,14 @@ def test_equal_services_are_searched_once_and_all_keep_the_node() -> None:
 
 
 def test_what_another_service_holds_is_not_taken_by_reclaim_either() -> None:
-    tree = at_once(serving(), share("b", guaranteed={"vcore": 1}), n=1)
+    tree = at_once(service_leaf(), share("b", guaranteed={"vcore": 1}), n=1)
     tree.tell(service())
 
     assert tree.tell(wish("b")) == []
 
 
 def test_members_beside_a_service_are_one_unit_with_it() -> None:
-    tree = contest(serving(), share("b"), m=1, n=1)
+    tree = contest(service_leaf(), share("b"), m=1, n=1)
     tree.tell(gang("g", 2), members("g", "m", app="b", vcore=1))
     tree.tell(attrs.evolve(service("own", node="n"), gang="default/g"))
     assert tree.commit_for("a") is not None
@@ -159,8 +159,8 @@ def test_members_beside_a_service_are_one_unit_with_it() -> None:
 
 
 def test_a_service_whose_bind_fails_keeps_nothing() -> None:
-    tree = contest(serving(), share("b"), n=1)
-    tree.tell(low("x"))
+    tree = contest(service_leaf(), share("b"), n=1)
+    tree.tell(ask_of_b("x"))
     tree.enter(service(), FailBind("a", "s"))
 
     assert tree.tell()[:3] == [
@@ -172,8 +172,8 @@ def test_a_service_whose_bind_fails_keeps_nothing() -> None:
 
 
 def test_it_is_looked_again_only_after_something_has_changed() -> None:
-    tree = contest(serving(), share("b"), n=2)
-    tree.tell(low("x", priority=1), low("y", priority=1))
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x", priority=1), ask_of_b("y", priority=1))
     assert tree.tell(service(vcore=2)) == []
     assert tree.tell() == []
 
@@ -182,10 +182,10 @@ def test_it_is_looked_again_only_after_something_has_changed() -> None:
 
 def test_a_leaf_may_serve_from_now_on() -> None:
     tree = contest(share("a"), share("b"), n=1)
-    tree.tell(low("x"))
+    tree.tell(ask_of_b("x"))
     assert tree.tell(service()) == []
 
-    lines = tree.tell(Configure(configuration(serving(), share("b"))))
+    lines = tree.tell(Configure(configuration(service_leaf(), share("b"))))
     assert lines == ["released b/x n preempted", "assigned a/s n", "bound a/s n"]
 
 

@@ -269,44 +269,44 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.made: Contest = contest(share("a"), share("b"), l=3, m=self.room)
-        self.victim_index = VictimIndex(self.made.state)
+        self.tree: Contest = contest(share("a"), share("b"), l=3, m=self.room)
+        self.victim_index = VictimIndex(self.tree.state)
         self.numbers = 0
 
     @rule(app=LEAVES, priority=PRIORITIES, vcore=st.integers(1, 2), node=st.none() | NODES)
     def add(self, app: str, priority: int, vcore: int, node: str | None) -> None:
         self.numbers += 1
         event = wish(app, f"x{self.numbers}", priority, node=node, vcore=vcore)
-        self.made.settle(event)
+        self.tree.settle(event)
 
     @rule(app=LEAVES, priority=PRIORITIES, need=st.integers(1, 3), count=st.integers(1, 3))
     def add_gang(self, app: str, priority: int, need: int, count: int) -> None:
         self.numbers += 1
         name = f"g{self.numbers}"
         event = members(name, name, count, app=app, priority=priority)
-        self.made.settle(gang(name, need, mode=LOOSE), event)
+        self.tree.settle(gang(name, need, mode=LOOSE), event)
 
-    @precondition(lambda self: any(app.bound for app in self.made.state.apps.values()))
+    @precondition(lambda self: any(app.bound for app in self.tree.state.apps.values()))
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
-        apps = self.made.state.apps.values()
+        apps = self.tree.state.apps.values()
         bound = [(app.identity.name, name) for app in apps for name in app.bound]
-        self.made.settle(Release(*data.draw(st.sampled_from(bound))))
+        self.tree.settle(Release(*data.draw(st.sampled_from(bound))))
 
     @rule(name=NODES, vcore=st.integers(0, 4))
     def change_node(self, name: str, vcore: int) -> None:
         """Add a node, change it, or take it away with everything on it."""
         capacity = Resources({"vcore": vcore})
-        if name not in self.made.state.nodes.nodes:
-            self.made.settle(AddNode(name, capacity))
+        if name not in self.tree.state.nodes.nodes:
+            self.tree.settle(AddNode(name, capacity))
         elif vcore:
-            self.made.settle(UpdateNode(name, capacity))
+            self.tree.settle(UpdateNode(name, capacity))
         else:
-            self.made.settle(RemoveNode(name))
+            self.tree.settle(RemoveNode(name))
 
     @rule()
     def check(self) -> None:
-        state = self.made.state
+        state = self.tree.state
         look(self.victim_index)
         self.victim_index.check()
         everything = [
@@ -316,14 +316,14 @@ class Histories(RuleBasedStateMachine):
         ]
         assert self.shown() == self.fresh(everything)
         for leaf in "ab":
-            key = self.made.leaf(leaf).key
+            key = self.tree.leaf(leaf).key
             on_leaf = [one for one in everything if one.app.identity.leaf == key]
             plain = sorted((one for one in on_leaf if one.gang is None), key=lambda one: one.place)
-            found = tuple(row_of(self.made, self.victim_index, leaf, by_priority=True))
+            found = tuple(row_of(self.tree, self.victim_index, leaf, by_priority=True))
             assert names(found) == names(tuple(plain))
-            newest = tuple(row_of(self.made, self.victim_index, leaf, by_priority=False))
+            newest = tuple(row_of(self.tree, self.victim_index, leaf, by_priority=False))
             assert names(newest) == names(tuple(sorted(plain, key=lambda one: one.age)))
-            assert {names((one,)) for one in members_of(self.made, self.victim_index, leaf)} == {
+            assert {names((one,)) for one in members_of(self.tree, self.victim_index, leaf)} == {
                 names((one,)) for one in on_leaf if one.gang is not None
             }
             lowest = min((one.place[0] for one in on_leaf), default=None)
@@ -366,7 +366,7 @@ class Histories(RuleBasedStateMachine):
                 [f"{two.allocation.ask.name} {two.bound}" for two in one.members],
                 one.amounts["vcore"],
             )
-            for node in self.made.state.nodes.in_order()
+            for node in self.tree.state.nodes.in_order()
             for leaf, one in self.victim_index.on(node).by_leaf().items()
         }
 
