@@ -114,7 +114,7 @@ def test_wheel_runs_the_first_example(python: Path, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def mypy(python: Path, folder: Path) -> str:
-    """Give what mypy says about all programs: one run, as each reads all of Muster."""
+    """Return what mypy says about all programs: one run, as each reads all of Muster."""
     options = [f"--python-executable={python}", "--no-error-summary", "--cache-dir=/dev/null"]
     status, answer = output_of(sys.executable, "-m", "mypy", *options, ".", cwd=folder)
     assert status == 1, answer  # because of the mistakes without marks
@@ -123,7 +123,7 @@ def mypy(python: Path, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def pyright(python: Path, folder: Path) -> str:
-    """Give what pyright says about all programs."""
+    """Return what pyright says about all programs."""
     options = ["--warnings", "--pythonpath", str(python)]
     status, answer = output_of(sys.executable, "-m", "pyright", *options, cwd=folder)
     assert status == 1, answer
@@ -131,7 +131,7 @@ def pyright(python: Path, folder: Path) -> str:
 
 
 def files_in(answer: str) -> set[str]:
-    """Give the names of the files that a type checker objects to."""
+    """Return the names of the files that a type checker objects to."""
     return {Path(name).name for name in re.findall(r"^ *(\S+):\d+:", answer, re.MULTILINE)}
 
 
@@ -146,7 +146,7 @@ def test_pyright_objects_to_nothing_but_misuse(pyright: str) -> None:
 
 @pytest.fixture(scope="module")
 def mistakes() -> list[int]:
-    """Give the lines of the mistakes."""
+    """Return the lines of the mistakes."""
     text = MIXED.read_text(encoding="utf-8")
     return [number for number, line in enumerate(text.splitlines(), 1) if MARK.search(line)]
 
@@ -157,7 +157,7 @@ def names_apart(message: str) -> bool:
 
 
 def messages(answer: str, line: str) -> dict[int, str]:
-    """Give all that was said about each line of the mistakes.
+    """Return all that was said about each line of the mistakes.
 
     Args:
         answer: What the type checker says.
@@ -194,7 +194,7 @@ def test_pyright_tells_the_allocations_of_trio_and_asyncio_apart(
 
 
 def used(programs: Iterable[Path]) -> set[str]:
-    """Give every name that programs use, of whatever."""
+    """Return every name that programs use, of whatever."""
     found: set[str] = set()
     for program in programs:
         for node in ast.walk(ast.parse(program.read_text(encoding="utf-8"))):
@@ -209,7 +209,7 @@ def used(programs: Iterable[Path]) -> set[str]:
 
 
 def surface(package: ModuleType, *more: str) -> set[str]:
-    """Give every public name of a package, and of what its schedulers hand out."""
+    """Return every public name of a package, and of what its schedulers hand out."""
     found: set[str] = set(package.__all__)
     for handle in (*HANDLES, *more):
         found.update(dir(cast("type", getattr(package, handle))))

@@ -53,7 +53,7 @@ def page(name: str) -> str:
 
 
 def documented_properties() -> dict[str, str]:
-    """Give each property in the reference with its default."""
+    """Return each property in the reference with its default."""
     section = page("config.md").partition("\n## Properties\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:3] == "| `"]
     return {row[0].strip("`"): row[3].strip("`") for row in rows}

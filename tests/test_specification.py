@@ -67,7 +67,7 @@ def relative_path(path: Path) -> str:
 
 
 def texts(*places: str) -> list[Path]:
-    """Give every text below some folders, and files."""
+    """Return every text below some folders, and files."""
     found = [path for place in places for path in [PROJECT / place, *(PROJECT / place).rglob("*")]]
     ours = [path for path in found if "_build" not in path.parts]
     return [path for path in ours if path.is_file() and path.suffix in SUFFIXES]
@@ -423,13 +423,13 @@ RULES_BY_ID = {rule.id: rule for rule in read_rules()}
 
 
 def rows(rule: str) -> list[list[str]]:
-    """Give the cells of the table of a rule, without its head."""
+    """Return the cells of the table of a rule, without its head."""
     lines = [line for line in RULES_BY_ID[rule].text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
 def quoted(text: str) -> list[str]:
-    """Give what stands between backticks."""
+    """Return what stands between backticks."""
     return re.findall(r"`([^`]+)`", text)
 
 

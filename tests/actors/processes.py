@@ -49,7 +49,7 @@ class Fifo:
 
 
 def state_of(pid: int) -> str:
-    """Give the letter that ``ps`` shows for a process; ``X`` if there is none."""
+    """Return the letter that ``ps`` shows for a process; ``X`` if there is none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except OSError:
@@ -57,12 +57,12 @@ def state_of(pid: int) -> str:
 
 
 def is_running(pid: int) -> bool:
-    """Say whether a process runs; who has ended and is not reaped does not."""
+    """Return whether a process runs; who has ended and is not reaped does not."""
     return state_of(pid) not in ("X", "Z")
 
 
 def group_has_ended(group: int) -> bool:
-    """Say whether nobody of a process group runs."""
+    """Return whether nobody of a process group runs."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     return not any(is_running(pid) and group_of(pid) == group for pid in pids)
 

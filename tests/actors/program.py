@@ -37,18 +37,18 @@ def ask(name: str = "k", *, app: str = "a", count: int | None = None) -> AddAsk:
 
 
 def bound(log: Sequence[Announced]) -> list[str]:
-    """Give the asks that were bound, in order."""
+    """Return the asks that were bound, in order."""
     decisions = [announced.decision for announced in log]
     return [f"{one.app}/{one.ask}" for one in decisions if one.kind is Kind.BOUND]
 
 
 def refusals(log: Sequence[Announced]) -> list[str]:
-    """Give the messages of what was refused, in order."""
+    """Return the messages of what was refused, in order."""
     return [one.decision.message or "" for one in log if one.decision.kind is Kind.REJECTED]
 
 
 def releases(log: Sequence[Announced]) -> list[tuple[str | None, Reason | None]]:
-    """Give the asks that were released, in order, and why."""
+    """Return the asks that were released, in order, and why."""
     decisions = [announced.decision for announced in log]
     return [(one.ask, one.reason) for one in decisions if one.kind is Kind.RELEASED]
 
@@ -68,7 +68,7 @@ class FailingJournal:
 
 
 def tasks() -> int:
-    """Give how many tasks there are."""
+    """Return how many tasks there are."""
     return trio.lowlevel.current_statistics().tasks_living
 
 
@@ -98,7 +98,7 @@ def shuffled(seed: int) -> Generator[None]:
 
 
 def private_attribute(owner: object, name: str) -> Any:  # noqa: ANN401 - only tests look inside, to spoil it
-    """Give a private attribute."""
+    """Return a private attribute."""
     return getattr(owner, name)
 
 

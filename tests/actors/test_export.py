@@ -74,7 +74,7 @@ def keep_scenario(tmp_path: Path, steps: list[Step]) -> Path:
 
 
 def as_exported(step: Step) -> list[Step]:
-    """Give a step as a feed says it; nothing if no feed can."""
+    """Return a step as a feed says it; nothing if no feed can."""
     if isinstance(step.what, str | Marker):
         return [step]
     try:
@@ -152,7 +152,7 @@ async def test_it_begins_with_the_state_or_tells(
 
 
 def asks_in(items: list[FeedItem]) -> dict[str, AddAsk]:
-    """Give the asks of a feed by name, those of Pods included."""
+    """Return the asks of a feed by name, those of Pods included."""
     asks = [one.content for one in items if isinstance(one.content, AddAsk)]
     for one in items:
         if isinstance(one.content, Apply):

@@ -491,7 +491,7 @@ async def test_it_works_where_nothing_tells_that_a_process_has_ended(
 
 
 def still_run_for(app: str) -> list[str]:
-    """Give the processes that run for an application."""
+    """Return the processes that run for an application."""
     found: list[str] = []
     for name in os.listdir("/proc"):
         with suppress(OSError):

@@ -43,7 +43,7 @@ class Stepped:
     at_us: int = 0
 
     def now_us(self) -> int:
-        """Give the present time."""
+        """Return the present time."""
         return self.at_us
 
     async def wait_until_us(self, at_us: int) -> None:

@@ -60,7 +60,7 @@ MAY_CREATE: Final = {"queue.create": "enabled"}
 
 
 def queue(name: str, *children: Queue, **fields: object) -> Queue:
-    """Give a queue as a file would have it."""
+    """Return a queue as a file would have it."""
     built: Queue = {"name": name, **fields}
     if children:
         built["queues"] = list(children)
@@ -85,7 +85,7 @@ def queue_config(
     fence: bool = False,
     offset: int = 0,
 ) -> QueueConfig:
-    """Give the configuration of one queue, everything else as by default."""
+    """Return the configuration of one queue, everything else as by default."""
     return QueueConfig(
         name=path.rpartition(".")[2],
         path=path,
@@ -99,7 +99,7 @@ def queue_config(
 def shape(
     node: str | None = None, selector: Sequence[tuple[str, str]] = (), **amounts: int
 ) -> Shape:
-    """Give a shape."""
+    """Return a shape."""
     return Shape(Resources(amounts), tuple(selector), node)
 
 
@@ -111,7 +111,7 @@ def ask(
     of: Shape | None = None,
     **amounts: int,
 ) -> Ask:
-    """Give an ask, newer than all that were made before."""
+    """Return an ask, newer than all that were made before."""
     position = next(_positions)
     wanted = of if of is not None else Shape(Resources(amounts or {"vcore": 1}))
     return Ask(
@@ -129,12 +129,12 @@ def ask(
 
 
 def allocation(of: Ask, node: str = "n", number: int = 1) -> Allocation:
-    """Give an allocation of an ask."""
+    """Return an allocation of an ask."""
     return Allocation(of, node, number)
 
 
 def identity(key: int = 1, name: str = "app", *, skip_starting: bool = False) -> AppIdentity:
-    """Give an application of the queue root.a."""
+    """Return an application of the queue root.a."""
     return AppIdentity(key, name, 2, "root.a", skip_starting)
 
 
@@ -151,7 +151,7 @@ def wish(
     gang: str | None = None,
     **amounts: int,
 ) -> AddAsk:
-    """Give the event of an ask, of one millicore if no amount is given."""
+    """Return the event of an ask, of one millicore if no amount is given."""
     return AddAsk(
         app=app,
         ask=name,
@@ -210,7 +210,7 @@ class Names:
 
 
 def short(routes: list[Route]) -> list[str]:
-    """Give routes in short: ``+2 root.a``, ``2 Retire``, ``app 5 Enlist``."""
+    """Return routes in short: ``+2 root.a``, ``2 Retire``, ``app 5 Enlist``."""
     lines: list[str] = []
     for route in routes:
         match route:
@@ -348,7 +348,7 @@ def decisions_of(report: AppReport) -> list[Decision]:
 
 
 def summaries_of(report: AppReport) -> list[str]:
-    """Give what is said in short: ``released x n completed``, ``Accepted``."""
+    """Return what is said in short: ``released x n completed``, ``Accepted``."""
     return [
         decision.state
         or " ".join(filter(None, (decision.kind, decision.ask, decision.node, decision.reason)))

@@ -141,7 +141,7 @@ def reload(scheduler: PlainScheduler) -> PlainScheduler:
 
 
 def busy() -> PlainScheduler:
-    """Give a scheduler with an ask that runs, one that will fail and one that has no room."""
+    """Return a scheduler with an ask that runs, one that will fail and one that has no room."""
     scheduler = PlainScheduler()
     for event in (
         AddNode("n", Resources({"vcore": 2})),

@@ -178,7 +178,7 @@ def test_a_name_that_is_used_again_within_a_batch() -> None:
 
 
 def tree_with_everything() -> Tree:
-    """Give a tree in which there is one of everything."""
+    """Return a tree in which there is one of everything."""
     tree = settled_tree("n", "full")
     tree.add_app("p")
     tree.settle(wish("p", "bound"), wish("p", "pending", vcore=99), AddPriorityClass("high", 5))
@@ -571,7 +571,7 @@ ENDS = {"x": 2, "y": 5, "z": 5}
 
 
 def running() -> PlainScheduler:
-    """Give a scheduler of which three asks run, until they end."""
+    """Return a scheduler of which three asks run, until they end."""
     scheduler = PlainScheduler()
     scheduler.submit(AddNode("n", Resources({"vcore": 1_000})))
     scheduler.submit(AddApp("p", "root.q"))

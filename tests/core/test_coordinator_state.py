@@ -151,7 +151,7 @@ NEVER = (None, None)
 
 
 def make_scheduler(**properties: str) -> PlainScheduler:
-    """Give a scheduler with one node of four cores, and an application."""
+    """Return a scheduler with one node of four cores, and an application."""
     scheduler = PlainScheduler(configuration(queue("q", properties=props(**properties))))
     scheduler.submit(AddNode("n", Resources({"vcore": 4})))
     scheduler.submit(AddApp("a", "root.q"))

@@ -75,7 +75,7 @@ LISTS = st.lists(st.sampled_from(NAMES), max_size=3).map(tuple)
 
 
 def connected(lists: dict[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
-    """Give the group of a gang the plain way."""
+    """Return the group of a gang the plain way."""
     found = {name}
     while True:
         more = found | {

@@ -215,7 +215,7 @@ def test_sums_that_are_huge_are_not_rounded_first() -> None:
 
 
 def largest_share(row: list[int], divisors: Divisors) -> float:
-    """Give the largest share, and check that what is pending has it as well."""
+    """Return the largest share, and check that what is pending has it as well."""
     both = tuple((number, divisor, divisor) for number, divisor in divisors)
     found, _ = both_shares(row, row, both)
     assert both_shares([0] * len(row), row, both) == (0.0, found)

@@ -245,7 +245,7 @@ def is_class(kind: object) -> TypeGuard[type[object]]:
 
 
 def fields_of(kind: type[object]) -> list[object]:
-    """Give the types of the fields of a class, as they are known while a program runs."""
+    """Return the types of the fields of a class, as they are known while a program runs."""
     fields = list(get_type_hints(kind).values())
     assert fields, kind
     assert attrs.has(kind) or issubclass(kind, tuple), kind

@@ -118,7 +118,7 @@ class Tree:
             self.machine.now_us = at_us
 
     def run(self, scenario: Scenario) -> Sequence[Announced]:
-        """Give the log of a whole scenario."""
+        """Return the log of a whole scenario."""
         for index, step in enumerate(scenario):
             if step.at_us > self.machine.now_us:
                 self.pass_time(step.at_us)
@@ -132,7 +132,7 @@ class Tree:
     # What a program sees
 
     def bound(self) -> list[str]:
-        """Give every bind so far: ``app/ask node``."""
+        """Return every bind so far: ``app/ask node``."""
         bound = (one.decision for one in self.log if one.decision.kind is Kind.BOUND)
         return [f"{decision.app}/{decision.ask} {decision.node}" for decision in bound]
 
@@ -350,7 +350,7 @@ class Tree:
 
 
 def settled_tree(*nodes: str, vcore: int = 10) -> Tree:
-    """Give a tree with two queues, ``root.a`` and ``root.b``, that has decided on its nodes."""
+    """Return a tree with two queues, ``root.a`` and ``root.b``, that has decided on its nodes."""
     tree = Tree(building.configuration(building.queue("a"), building.queue("b")))
     tree.add_nodes(*nodes, vcore=vcore)
     tree.settle()
@@ -371,7 +371,7 @@ def make_tree(*nodes: str, config: Configuration | None = None, **capacity: int)
 
 
 def lines_of(decisions: list[Decision]) -> list[str]:
-    """Give decisions in short: ``bound p/x n``, ``p Starting``, ``root.a 5``."""
+    """Return decisions in short: ``bound p/x n``, ``p Starting``, ``root.a 5``."""
     lines: list[str] = []
     for one in decisions:
         if one.kind is Kind.APP_STATE:
@@ -398,22 +398,22 @@ def explained(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> Explana
 
 
 def why(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> str:
-    """Give the dominant reason of an ask."""
+    """Return the dominant reason of an ask."""
     return str(explain(tree, ask, at_us))
 
 
 def codes(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> list[Code]:
-    """Give the codes that hold of an ask, the dominant one first."""
+    """Return the codes that hold of an ask, the dominant one first."""
     return [reason.code for reason in explain(tree, ask, at_us).reasons]
 
 
 def message_of(tree: Tree, code: Code, ask: str = "p/x", at_us: int | None = None) -> str:
-    """Give what is said with a code, of which there is one."""
+    """Return what is said with a code, of which there is one."""
     (message,) = (one.message for one in explain(tree, ask, at_us).reasons if one.code is code)
     return message
 
 
 def facts(tree: Tree, code: Code, ask: str = "p/x") -> Mapping[str, Fact]:
-    """Give the facts that come with a code, of which there is one."""
+    """Return the facts that come with a code, of which there is one."""
     (found,) = (one.facts for one in explain(tree, ask).reasons if one.code is code)
     return found

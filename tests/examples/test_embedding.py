@@ -115,7 +115,7 @@ def service(mode: str) -> Generator[httpx.Client, None, None]:
 
 
 def _address(process: subprocess.Popen[str], lines: list[str]) -> str:
-    """Give the address of the service, when it is ready."""
+    """Return the address of the service, when it is ready."""
     assert process.stderr is not None
     for line in process.stderr:
         lines.append(line)

@@ -40,7 +40,7 @@ def run_text(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]
 
 
 def happened(output: str) -> list[tuple[str, str, str]]:
-    """Give what happened to what, and more of it, of the lines with a time."""
+    """Return what happened to what, and more of it, of the lines with a time."""
     lines = [line.split(maxsplit=4) for line in output.splitlines() if line[:7].strip()]
     return [(line[1], line[2], line[4]) for line in lines if is_time(line[0])]
 

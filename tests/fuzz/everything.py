@@ -89,7 +89,7 @@ BINDS: Final = (
 def everything(
     chance: int, *, block_at: int | None = None, client: int = 0, client_at: int | None = None
 ) -> Program:
-    """Give the program, with the block or one client cancelled at a step of all tasks."""
+    """Return the program, with the block or one client cancelled at a step of all tasks."""
     clients = tuple(
         Client(one.steps, one.outside, client_at if number == client else None)
         for number, one in enumerate(CLIENTS)

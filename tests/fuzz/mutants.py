@@ -47,13 +47,13 @@ class Mutant:
     new: str
 
     def holder(self) -> tuple[Any, str]:
-        """Give the class that has the function, and the function's name."""
+        """Return the class that has the function, and the function's name."""
         module, _, path = self.place.partition(":")
         holder, _, name = path.partition(".")
         return getattr(import_module(module), holder), name
 
     def function(self) -> FunctionType:
-        """Give the function as it is at present."""
+        """Return the function as it is at present."""
         holder, name = self.holder()
         function = getattr(holder, name)
         assert isinstance(function, FunctionType)
@@ -405,7 +405,7 @@ MUTANTS: Final = (
 
 
 def bitten(mutant: Mutant) -> FunctionType:
-    """Give a function with its bug.
+    """Return a function with its bug.
 
     Raises:
         LookupError: If what is to be changed is not there.
@@ -486,7 +486,7 @@ def hunt_apart(number: int, *, budget_s: float, seed: int) -> Verdict:
 
 
 def line(one: Verdict) -> str:
-    """Give what became of a bug."""
+    """Return what became of a bug."""
     found = "yes" if one.found else "NO"
     row = f"{found:5}  {one.programs:>8,}  {one.seconds:>7.1f}  {one.name}"
     return f"{row}\n{'':26}{one.oracle[:150]}".rstrip()

@@ -29,7 +29,7 @@ def naive(outcome: Outcome) -> list[str]:
 
 
 def speaks_of_queue_objects(event: Event | None) -> bool:
-    """Say whether an event is about Volcano Queues, which the plain algorithm does not know."""
+    """Return whether an event is about Volcano Queues, which the plain algorithm does not know."""
     match event:
         case Apply(objects):
             return any(isinstance(one.content, QueueObject) for one in objects)

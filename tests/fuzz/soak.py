@@ -108,7 +108,7 @@ class Report:
         )
 
     def text(self, seconds: float | None = None) -> str:
-        """Give the report."""
+        """Return the report."""
         quarter = max(1, len(self.peaks) // 4)
         early, late = max(self.peaks[:quarter], default=0), max(self.peaks, default=0)
         lines = [

@@ -71,7 +71,7 @@ _OPTIONAL: Final = frozenset({"gang", "node"})
 
 
 def smallest(scenario: Sequence[Step], fails: Fails) -> list[Step]:
-    """Give a scenario that still fails, and of which no single part can be left out.
+    """Return a scenario that still fails, and of which no single part can be left out.
 
     Args:
         scenario: A scenario that fails.
@@ -116,7 +116,7 @@ def _simpler(steps: list[Step], fails: Fails) -> list[Step]:
 
 
 def _less(step: Step) -> Iterator[What]:
-    """Give what a step could say instead that is simpler, one thing at a time."""
+    """Yield what a step could say instead that is simpler, one thing at a time."""
     what = step.what
     if isinstance(what, Configure):
         for config in _less_of(what.config):
@@ -327,7 +327,7 @@ def fault(check: Check, steps: Sequence[Step], counts: Counter[str] | None = Non
 
 
 def as_feed(steps: Sequence[Step]) -> str:
-    """Give a scenario as a feed."""
+    """Return a scenario as a feed."""
     items: list[Line] = []
     for step in steps:
         if isinstance(step.what, Marker):

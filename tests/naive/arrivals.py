@@ -127,7 +127,7 @@ def run_out(world: World, now_us: int) -> None:
 
 
 def limit_end(ask: Ask) -> int | None:
-    """Give when a bound ask has run for as long as it may, in microseconds; None if never."""
+    """Return when a bound ask has run for as long as it may, in microseconds; None if never."""
     return None if ask.limit_us is None else ask.bound_at_us + ask.limit_us
 
 
@@ -149,7 +149,7 @@ def expire(world: World, now_us: int) -> None:
 
 
 def _age(world: World, ask: Ask) -> tuple[object, ...]:
-    """Give the place of an ask among all asks, whatever their priorities."""
+    """Return the place of an ask among all asks, whatever their priorities."""
     gang = None if ask.gang is None else world.gangs[ask.gang]
     came = ask.creation[0] if gang is None or gang.creation is None else gang.creation
     return (came, ask.gang or "", ask.creation, ask.number)

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 
 
 def canonical(text: str) -> str:
-    """Give a path as written by a user in lower case and from the root.
+    """Return a path as written by a user in lower case and from the root.
 
     Raises:
         RefusedError: If a part of it is no name of a queue.
@@ -40,7 +40,7 @@ def canonical(text: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Say whether a text is a legal name of a queue."""
+    """Return whether a text is a legal name of a queue."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -60,7 +60,7 @@ def configured(config: QueueConfig) -> Queue:
 
 
 def flatten(config: QueueConfig) -> Iterator[QueueConfig]:
-    """Give a configured queue and all below it."""
+    """Yield a configured queue and all below it."""
     yield config
     for child in config.children:
         yield from flatten(child)
@@ -86,7 +86,7 @@ def check_place(world: World, path: str) -> None:
 
 
 def _may_create(world: World, queue: Queue) -> bool:
-    """Say whether queues may be made on the fly below a parent."""
+    """Return whether queues may be made on the fly below a parent."""
     if queue.settings.create is not None:
         return queue.settings.create
     if any(world.queues[here].template is not None for here in lineage(queue.path)):
@@ -278,7 +278,7 @@ _GROUP: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 
 
 def queue_for(world: World, event: AddApp) -> str:
-    """Give the path of the queue to which an application comes; it need not exist yet.
+    """Return the path of the queue to which an application comes; it need not exist yet.
 
     Raises:
         RefusedError: If it may come to none.
@@ -295,7 +295,7 @@ def queue_for(world: World, event: AddApp) -> str:
 
 
 def place(world: World, event: AddApp) -> str:
-    """Give the path of the queue to which the rules let an application come.
+    """Return the path of the queue to which the rules let an application come.
 
     Raises:
         RefusedError: If no rule gives a queue that may be used, or one gives an illegal name.
@@ -313,7 +313,7 @@ def place(world: World, event: AddApp) -> str:
 
 
 def path_of_rule(world: World, rule: PlacementRule, event: AddApp) -> str | None:
-    """Give the path of the queue that a rule gives; None if it does not match.
+    """Return the path of the queue that a rule gives; None if it does not match.
 
     Raises:
         RefusedError: If the name that it gives is illegal.
@@ -362,7 +362,7 @@ def _name(rule: PlacementRule, event: AddApp) -> str:
 
 
 def passes(who: PlacementFilter, event: AddApp) -> bool:
-    """Say whether a filter lets a rule be for an application."""
+    """Return whether a filter lets a rule be for an application."""
     if not who.users and not who.groups:
         return not who.deny
     hit = bool(event.user) and _has(who.users, _USER, event.user or "")
@@ -377,7 +377,7 @@ def _has(names: tuple[str, ...], legal: re.Pattern[str], name: str) -> bool:
 
 
 def _may_be_used(world: World, path: str, event: AddApp) -> bool:
-    """Say whether an application may come to a queue, which need not exist yet."""
+    """Return whether an application may come to a queue, which need not exist yet."""
     if RECOVERY in lineage(path):
         return False
     nearest = next(world.queues[here] for here in lineage(path) if here in world.queues)

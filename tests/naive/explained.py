@@ -64,7 +64,7 @@ def explain_all(scenario: Scenario) -> Observed:
 
 
 def _accounts(scheduler: PlainScheduler) -> Accounts:
-    """Give the account of everything that is not bound; each is explained."""
+    """Return the account of everything that is not bound; each is explained."""
     accounts: dict[str, Account] = {}
     for app, ask in scheduler.pending():
         explanation = scheduler.explain(app, ask)
@@ -102,7 +102,7 @@ def _settle(steps: list[Step], at_us: int) -> None:
 
 
 def observe(scenario: Scenario, seed: int | None = None) -> Observed:
-    """Give the log of a scenario, and what is shown and said after each ``SETTLE`` and at the end.
+    """Return the log of a scenario, with snapshots and accounts after each ``SETTLE``, and at the end.
 
     Args:
         scenario: What comes in.

@@ -42,12 +42,12 @@ class Group:
 
 
 def age(gang: Gang) -> tuple[bool, int, str]:
-    """Give what gangs are sorted by: creation, then name; undefined ones last."""
+    """Return what gangs are sorted by: creation, then name; undefined ones last."""
     return (gang.creation is None, gang.creation or 0, gang.name)
 
 
 def group_of(world: World, name: str) -> Group:
-    """Give the group of a gang."""
+    """Return the group of a gang."""
     links: set[frozenset[str]] = set()
     for gang in world.gangs.values():
         definition = gang.definition
@@ -61,13 +61,13 @@ def group_of(world: World, name: str) -> Group:
 
 
 def all_groups(world: World) -> list[Group]:
-    """Give every group, in the order of the creation of its oldest gang."""
+    """Return every group, in the order of the creation of its oldest gang."""
     groups = {group.names: group for group in (group_of(world, name) for name in world.gangs)}
     return sorted(groups.values(), key=lambda group: age(group.gangs[0]))
 
 
 def members(world: World, gang: Gang) -> list[Ask]:
-    """Give the members of a gang: its asks that exist."""
+    """Return the members of a gang: its asks that exist."""
     return [ask for ask in world.asks() if ask.gang == gang.name]
 
 
@@ -77,7 +77,7 @@ def holding(world: World, gang: Gang) -> int:
 
 
 def waiting(world: World, *gangs: Gang) -> list[Ask]:
-    """Give the waiting members of some gangs, in the order in which they began to wait."""
+    """Return the waiting members of some gangs, in the order in which they began to wait."""
     names = {gang.name for gang in gangs}
     return [ask for ask in world.waiting() if ask.gang in names]
 
@@ -173,7 +173,7 @@ def give_object(world: World, name: str, says: GangFields) -> None:
 def _merged(
     world: World, gang: Gang, manifest: GangFields | None, says: GangFields
 ) -> tuple[GangFields, GangFields]:
-    """Give what annotations say with ``says``, and what they and the object say together."""
+    """Return what annotations say with ``says``, and what they and the object say together."""
     noted = says.over(gang.noted)
     fields = noted.over(manifest or NO_FIELDS)
     if gang.forgotten and fields.min_member is not None:
@@ -218,12 +218,12 @@ def tidy(world: World) -> None:
 
 
 def is_empty(world: World, name: str | None) -> bool:
-    """Say whether there is a gang of a name, and none of its members."""
+    """Return whether there is a gang of a name, and none of its members."""
     return name is not None and not members(world, world.gangs[name])
 
 
 def deadline(world: World, gang: Gang) -> int | None:
-    """Give the instant at which the present wait of a gang has lasted too long."""
+    """Return the instant at which the present wait of a gang has lasted too long."""
     definition = gang.definition
     if gang.since_us is None or definition is None:
         return None
@@ -261,7 +261,7 @@ def timers(world: World, now_us: int) -> None:
 
 
 def retry_at_us(world: World, gang: Gang) -> int | None:
-    """Give the instant at which a gang loses the mark that a timeout has left, if it ever does."""
+    """Return the instant at which a gang loses the mark of a timeout, if it ever does."""
     settings = world.queues[ROOT].settings
     if gang.timeout is None or not settings.gang_retry_us:
         return None
@@ -283,13 +283,13 @@ def retries(world: World, now_us: int) -> None:
 
 
 def constrained(world: World, ask: Ask) -> Gang | None:
-    """Give the gang that constrains an ask: its own, unless that is satisfied."""
+    """Return the gang that constrains an ask: its own, unless that is satisfied."""
     gang = None if ask.gang is None else world.gangs[ask.gang]
     return None if gang is None or gang.satisfied else gang
 
 
 def is_refused(world: World, gang: Gang) -> bool:
-    """Say whether PreFilter refuses a member of an unsatisfied gang now."""
+    """Return whether PreFilter refuses a member of an unsatisfied gang now."""
     definition = gang.definition
     if definition is None or gang.timed_out:
         return True
@@ -300,14 +300,14 @@ def is_refused(world: World, gang: Gang) -> bool:
 
 
 def permitted(world: World, group: Group) -> bool:
-    """Say whether every gang of a group has what it needs."""
+    """Return whether every gang of a group has what it needs."""
     return len(group.gangs) == len(group.names) and all(
         has_enough(world, gang) for gang in group.gangs
     )
 
 
 def has_enough(world: World, gang: Gang) -> bool:
-    """Say whether a gang has what it needs."""
+    """Return whether a gang has what it needs."""
     definition = gang.definition
     if definition is None or gang.timed_out:
         return False

@@ -51,7 +51,7 @@ class _Printer(Protocol):
 
 
 def brief(what: object) -> str:
-    """Give an event, or a part of one, in one line: only what is not as by default."""
+    """Return an event, or a part of one, in one line: only what is not as by default."""
     if isinstance(what, Marker):
         return what.name
     if isinstance(what, tuple | list):
@@ -207,13 +207,13 @@ class PlayedSteps(list[Step]):
         self.append(step)
 
     def take_drive(self) -> Drive | None:
-        """Give what has taken these steps, and has not taken others; only the first time."""
+        """Return what has taken these steps, and has not taken others; only the first time."""
         drive, self._drive = self._drive, None
         return drive
 
 
 def _drive_through(scenario: Scenario) -> Drive:
-    """Give a drive that has taken all steps of a scenario."""
+    """Return a drive that has taken all steps of a scenario."""
     drive = scenario.take_drive() if isinstance(scenario, PlayedSteps) else None
     if drive is None:
         drive = Drive(NaiveScheduler())
@@ -350,7 +350,7 @@ def _timed(expected: Sequence[tuple[Batch, Decision]]) -> list[tuple[int, Decisi
 
 
 def tell(at_us: int, decision: Decision) -> str:
-    """Give a decision in one short line."""
+    """Return a decision in one short line."""
     names = (
         "app",
         "ask",
@@ -403,7 +403,7 @@ def as_it_is(facts: Facts) -> Facts:
 
 
 def through_bytes(facts: Facts) -> Facts:
-    """Give equal facts of which no object is one of these."""
+    """Return equal facts of which no object is one of these."""
     copied = pickle.loads(pickle.dumps(facts))
     assert isinstance(copied, Facts)
     return copied
@@ -564,7 +564,7 @@ class Story:
         return [decision for batch in batches for decision in batch.decisions]
 
     def gang(self, name: str) -> tuple[int, int, int, int]:
-        """Give how many members of a gang are waiting, bound, pending, parked."""
+        """Return how many members of a gang are waiting, bound, pending, parked."""
         found = self.model.gangs[f"default/{name}"]
         return (len(found.waiting), len(found.bound), len(found.pending), len(found.parked))
 
@@ -581,5 +581,5 @@ def summary_lines(decisions: Iterable[Decision]) -> Iterable[str]:
 
 
 def kinds(decisions: list[str], *wanted: str) -> list[str]:
-    """Give the lines that begin with one of some words."""
+    """Return the lines that begin with one of some words."""
     return [one for one in decisions if one.split()[0] in wanted]

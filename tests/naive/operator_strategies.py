@@ -73,7 +73,7 @@ class Allowance:
     applications: int = 0
 
     def and_also(self, entry: LimitEntry) -> Allowance:
-        """Give the least of this and of an entry."""
+        """Return the least of this and of an entry."""
         amounts = dict(self.max)
         for name, most in entry.max.amounts:
             amounts[name] = min(most, amounts.get(name, most))
@@ -135,7 +135,7 @@ def _mended(queue: QueueConfig, raw: list[LimitEntry], above: Above) -> tuple[Li
 
 
 def _allowed(kind: str, names: tuple[str, ...], before: list[Name]) -> tuple[str, ...]:
-    """Give the names that may follow others: none twice, none after ``*``, no group ``*`` first."""
+    """Return names that may follow others: none twice, none after ``*``, no group ``*`` first."""
     allowed = [name for one, name in before if one == kind]
     start = len(allowed)
     for name in names:
@@ -159,13 +159,13 @@ def _capped(entry: LimitEntry, queue: QueueConfig, above: Above) -> LimitEntry:
 
 
 def named(entry: LimitEntry) -> list[Name]:
-    """Give the users and the groups that an entry names."""
+    """Return the users and the groups that an entry names."""
     users: list[Name] = [("user", name) for name in entry.users]
     return users + [("group", name) for name in entry.groups]
 
 
 def allowance(name: Name, above: Above) -> Allowance:
-    """Give the least that the queues above give to a name, or to all where none names it."""
+    """Return the least that the queues above give to a name, or to all where none names it."""
     kind, _ = name
     return above.get(name, above.get((kind, EVERY_NAME), Allowance()))
 
@@ -264,7 +264,7 @@ def _rule(choices: Choices, root: QueueConfig, depth: int) -> PlacementRule:
 
 
 def _fixed_values(root: QueueConfig, parent: PlacementRule | None, depth: int) -> tuple[str, ...]:
-    """Give what a ``fixed`` rule may say: mostly a queue where it can be used."""
+    """Return what a ``fixed`` rule may say: mostly a queue where it can be used."""
     queues = [queue for queue in flatten(root) if queue.path != root.path]
     wanted = [queue.path for queue in queues if queue.is_parent == (depth > 0)]
     above = root.path if parent is None else _static(parent) or root.path
@@ -275,7 +275,7 @@ def _fixed_values(root: QueueConfig, parent: PlacementRule | None, depth: int) -
 
 
 def _static(rule: PlacementRule) -> str | None:
-    """Give the path that a chain of ``fixed`` rules gives, or None if others are in it."""
+    """Return the path that a chain of ``fixed`` rules gives, or None if others are in it."""
     if rule.name is not RuleName.FIXED:
         return None
     text = rule.value.lower()
@@ -286,7 +286,7 @@ def _static(rule: PlacementRule) -> str | None:
 
 
 def is_legal(rule: PlacementRule, root: QueueConfig) -> bool:
-    """Say whether the loader lets a rule pass."""
+    """Return whether the loader lets a rule pass."""
     chain = _chain(rule)
     for one in chain:
         whole = one.value.lower().split(".")[0] == "root"
@@ -306,7 +306,7 @@ def is_legal(rule: PlacementRule, root: QueueConfig) -> bool:
 
 
 def _chain(rule: PlacementRule) -> list[PlacementRule]:
-    """Give a rule and its parents, the outermost of these first."""
+    """Return a rule and its parents, the outermost of these first."""
     return [rule] if rule.parent is None else [*_chain(rule.parent), rule]
 
 
@@ -461,7 +461,7 @@ class OperatorAssembly(EvictionAssembly):
 
     @override
     def add_app(self, choices: Choices) -> What:
-        """Give an application that comes, of one of the users."""
+        """Return an application that comes, of one of the users."""
         what = super().add_app(choices)
         if not isinstance(what, AddApp):
             return what
@@ -501,7 +501,7 @@ class OperatorAssembly(EvictionAssembly):
 
     @override
     def comer(self, number: int, path: str) -> AddApp:
-        """Give one of the first applications, which comes to a leaf if the rules let it."""
+        """Return one of the first applications, which comes to a leaf if the rules let it."""
         operator = self._operator
         user = operator.users[number % len(operator.users)]
         groups = operator.groups[number // 2 % len(operator.groups)]

@@ -51,7 +51,7 @@ class ApplyingLimit:
 
 
 def user_of(app: App) -> str | None:
-    """Give the name of an application's user, or None of the nameless one."""
+    """Return the name of an application's user, or None of the nameless one."""
     return app.user or None
 
 
@@ -81,7 +81,7 @@ def look_up_anew(world: World) -> None:
 
 
 def applying(world: World, app: App) -> Iterator[ApplyingLimit]:
-    """Give the limits that apply to an application, from the leaf up."""
+    """Yield the limits that apply to an application, from the leaf up."""
     user, group = user_of(app), app.counts_for
     for path in lineage(app.queue):
         entries = world.queues[path].entries
@@ -99,7 +99,7 @@ def applying(world: World, app: App) -> Iterator[ApplyingLimit]:
 
 
 def over(picture: Picture, ask: Ask) -> list[ApplyingLimit]:
-    """Give the ``maxresources`` above which an ask would bring its user or its group."""
+    """Return the ``maxresources`` above which an ask would bring its user or its group."""
     return [one for one in applying(picture.world, ask.app) if not _has_room(picture, one, ask)]
 
 
@@ -113,7 +113,7 @@ def _has_room(picture: Picture, limit: ApplyingLimit, ask: Ask) -> bool:
 
 
 def full(picture: Picture, app: App) -> list[ApplyingLimit]:
-    """Give the ``maxapplications`` that keep an application which does not run waiting."""
+    """Return the ``maxapplications`` that keep an application which does not run waiting."""
     if runs(app):
         return []
     return [one for one in applying(picture.world, app) if _is_full(picture, one)]
@@ -126,7 +126,7 @@ def _is_full(picture: Picture, limit: ApplyingLimit) -> bool:
 
 
 def against(picture: Picture, ask: Ask, code: Code) -> list[ApplyingLimit]:
-    """Give the limits of users, or those of groups, that keep an ask from running."""
+    """Return the limits of users, or those of groups, that keep an ask from running."""
     both = over(picture, ask) + full(picture, ask.app)
     found = [one for one in both if one.code is code]
     return sorted(found, key=lambda one: -len(lineage(one.path)))
@@ -134,13 +134,13 @@ def against(picture: Picture, ask: Ask, code: Code) -> list[ApplyingLimit]:
 
 @remembered
 def children(picture: Picture, path: str) -> list[Queue]:
-    """Give the children of a parent that compete, best first."""
+    """Return the children of a parent that compete, best first."""
     competing = [child for child in picture.with_pending(path) if picture.enters(child.path)]
     return sorted_queues(picture, path, competing)
 
 
 def sorted_queues(picture: Picture, path: str, queues: list[Queue]) -> list[Queue]:
-    """Give some children of a parent, best first."""
+    """Return some children of a parent, best first."""
     by_priority = picture.world.queues[path].settings.sort_by_priority
 
     def key(queue: Queue) -> tuple[object, ...]:
@@ -154,7 +154,7 @@ def sorted_queues(picture: Picture, path: str, queues: list[Queue]) -> list[Queu
 
 
 def _share(picture: Picture, path: str) -> float:
-    """Give what the order of siblings goes by: the past share where usage counts."""
+    """Return what the order of siblings goes by: the past share where usage counts."""
     if usage.half_life_us(picture.world, (path, None)):
         return usage.share(picture, (path, None))
     return picture.fair_share(path)
@@ -162,7 +162,7 @@ def _share(picture: Picture, path: str) -> float:
 
 @remembered
 def applications(picture: Picture, path: str) -> list[App]:
-    """Give the applications of a leaf that compete, best first."""
+    """Return the applications of a leaf that compete, best first."""
     settings = picture.world.queues[path].settings
     apps = picture.apps(path)
     if settings.sort_policy is SortPolicy.STATE_AWARE:
@@ -172,12 +172,12 @@ def applications(picture: Picture, path: str) -> list[App]:
 
 
 def _kept_out(picture: Picture, app: App) -> bool:
-    """Say whether ``maxapplications`` of a queue, a user or a group keeps it waiting."""
+    """Return whether ``maxapplications`` of a queue, a user or a group keeps it waiting."""
     return picture.kept_out(app) or bool(full(picture, app))
 
 
 def sorted_applications(picture: Picture, path: str, apps: list[App]) -> list[App]:
-    """Give some applications of a leaf, best first."""
+    """Return some applications of a leaf, best first."""
     settings = picture.world.queues[path].settings
 
     def key(app: App) -> tuple[object, ...]:
@@ -213,7 +213,7 @@ def state_aware(picture: Picture, apps: list[App], *, by_priority: bool) -> list
 
 @remembered
 def asks(picture: Picture, app: App) -> list[Ask]:
-    """Give the pending asks of an application, best first; a member is as old as its gang."""
+    """Return the pending asks of an application, best first; a member is as old as its gang."""
 
     def key(ask: Ask) -> tuple[object, ...]:
         age = ask_creation(picture, ask)
@@ -224,7 +224,7 @@ def asks(picture: Picture, app: App) -> list[Ask]:
 
 
 def ask_creation(picture: Picture, ask: Ask) -> int:
-    """Give the creation of an ask: of a member its gang's, if that is defined."""
+    """Return the creation of an ask: of a member its gang's, if that is defined."""
     gang = picture.world.gangs[ask.gang] if ask.gang is not None else None
     if gang is None or gang.creation is None:
         return ask.creation[0]
@@ -232,7 +232,7 @@ def ask_creation(picture: Picture, ask: Ask) -> int:
 
 
 def best_of(picture: Picture, wanted: set[Ask], path: str = ROOT) -> Ask | None:
-    """Give the best of some pending asks, wherever they are; nothing is skipped."""
+    """Return the best of some pending asks, wherever they are; nothing is skipped."""
     below = {here for ask in wanted for here in lineage(ask.app.queue)}
     inside = [child for child in picture.with_pending(path) if child.path in below]
     for child in sorted_queues(picture, path, inside):
@@ -244,7 +244,7 @@ def best_of(picture: Picture, wanted: set[Ask], path: str = ROOT) -> Ask | None:
 
 
 def nodes(picture: Picture, ask: Ask) -> list[Node]:
-    """Give all nodes, best first for an ask."""
+    """Return all nodes, best first for an ask."""
     config, there = picture.world.config, picture.world.nodes.values()
     if config.node_sort is NodeSortPolicy.FGD:
 
@@ -266,14 +266,14 @@ def nodes(picture: Picture, ask: Ask) -> list[Node]:
 
 
 def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
-    """Give all nodes in the order of section 7."""
+    """Return all nodes in the order of section 7."""
     if picture.world.config.node_sort in {NodeSortPolicy.FGD, NodeSortPolicy.BESTFIT}:
         return by_leftover(picture, ask)
     return nodes(picture, ask)
 
 
 def by_leftover(picture: Picture, ask: Ask) -> list[Node]:
-    """Give all nodes, the one first that has the least left beside an ask."""
+    """Return all nodes, the one first that has the least left beside an ask."""
     picture.world.reached["by leftover"] += 1
 
     def key(node: Node) -> tuple[float, str]:
@@ -283,7 +283,7 @@ def by_leftover(picture: Picture, ask: Ask) -> list[Node]:
 
 
 def by_fullness(picture: Picture, ask: Ask) -> list[Node]:
-    """Give all nodes, the most utilised first, whatever the policy and the ask."""
+    """Return all nodes, the most utilised first, whatever the policy and the ask."""
     del ask
     weights = dict(picture.world.config.node_weights)
 
@@ -294,7 +294,7 @@ def by_fullness(picture: Picture, ask: Ask) -> list[Node]:
 
 
 def leftover(picture: Picture, node: Node, ask: Ask) -> float:
-    """Give the weighted sum of what a node has left beside an ask."""
+    """Return the weighted sum of what a node has left beside an ask."""
     return _leftover(picture, (node, ask))
 
 
@@ -326,7 +326,7 @@ def _note(picture: Picture, ask: Ask, found: list[Node]) -> None:
 
 
 def step(picture: Picture, node: Node, ask: Ask) -> float:
-    """Give the step k of a node: by how much an ask there adds to fragmentation; else infinite."""
+    """Return the step k of a node: how much fragmentation an ask there adds; else infinite."""
     return _step(picture, (node, ask))
 
 
@@ -345,7 +345,7 @@ def _step(picture: Picture, both: tuple[Node, Ask]) -> float:
 def utilisation(
     capacity: Mapping[str, int], used: Mapping[str, int], weights: Mapping[str, float]
 ) -> float:
-    """Give the weighted average of a node's utilisation."""
+    """Return the weighted average of a node's utilisation."""
     types = [name for name in capacity if name in weights]
     whole = math.fsum(weights[name] for name in types)
     if whole == 0:
@@ -397,7 +397,7 @@ def parting(picture: Picture, ask: Ask, first: Ask) -> Parting | None:
 
 
 def _split(path: str, other: str) -> tuple[str, str]:
-    """Give the queues right below the one where two paths meet."""
+    """Return the queues right below the one where two paths meet."""
     ways = zip(reversed(lineage(path)), reversed(lineage(other)), strict=False)
     return next((mine, theirs) for mine, theirs in ways if mine != theirs)
 
@@ -449,19 +449,19 @@ def _ask_keys(picture: Picture, ask: Ask) -> Keys:
 
 
 def topology_of(picture: Picture, ask: Ask) -> Topology | None:
-    """Give the topology of an ask's gang, while that is defined, satisfied or not."""
+    """Return the topology of an ask's gang, while that is defined, satisfied or not."""
     gang = None if ask.gang is None else picture.world.gangs[ask.gang]
     definition = None if gang is None else gang.definition
     return None if definition is None else definition.topology
 
 
 def domain_of(node: Node, topology: Topology) -> str | None:
-    """Give the domain of a node."""
+    """Return the domain of a node."""
     return node.attributes.get(topology.attribute)
 
 
 def lets(picture: Picture, node: Node, ask: Ask) -> bool:
-    """Say whether ``same`` or ``spread`` lets a member be on a node, as far as nothing is tried."""
+    """Return whether ``same`` or ``spread`` allows a member on a node, before any trial."""
     topology = topology_of(picture, ask)
     if topology is None or topology.rule is TopologyRule.PREFER:
         return True
@@ -474,7 +474,7 @@ def lets(picture: Picture, node: Node, ask: Ask) -> bool:
 
 
 def homes(picture: Picture, ask: Ask) -> list[str]:
-    """Give the domain of each member of an ask's gang that holds a node in one.
+    """Return the domain of each member of an ask's gang that holds a node in one.
 
     They are in the order in which their nodes were chosen.
     """
@@ -488,7 +488,7 @@ def homes(picture: Picture, ask: Ask) -> list[str]:
 
 
 def domains(picture: Picture, topology: Topology) -> list[str]:
-    """Give all domains, ordered like nodes that have the sums of their schedulable nodes."""
+    """Return all domains, ordered like nodes that have the sums of their schedulable nodes."""
     there = picture.world.nodes.values()
     config = picture.world.config
     sign = 1.0 if config.node_sort is NodeSortPolicy.FAIR else -1.0

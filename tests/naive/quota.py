@@ -29,7 +29,7 @@ from tests.naive.state import Ask, World, lineage
 
 
 def deadlines(world: World, now_us: int) -> list[int]:
-    """Give the instants, later than now, at which the delay of a pending ask ends."""
+    """Return the instants, later than now, at which the delay of a pending ask ends."""
     asks = [ask for ask in world.pending() if may_come_true(world, ask)]
     ends = [delay_ends(world, ask) for ask in asks]
     ends += [_quota_end(world, path) for path in world.over_since]
@@ -57,13 +57,13 @@ def help_one(world: World, now_us: int) -> bool:
 
 
 def _excess(picture: Picture, path: str) -> set[str]:
-    """Give the types of which a queue has more than its own ``max``."""
+    """Return the types of which a queue has more than its own ``max``."""
     limits, used = picture.world.queues[path].limits, picture.allocated[path]
     return {name for name, most in limits.items() if used.get(name, 0) > most}
 
 
 def _loses_excess(world: World, path: str) -> bool:
-    """Say whether a queue can lose what it has too much."""
+    """Return whether a queue can lose what it has too much."""
     queue, config = world.queues[path], world.config
     allowed = config.preemption_enabled and config.quota_preemption and not queue.dynamic
     return allowed and queue.settings.quota_preemption_us > 0
@@ -119,7 +119,7 @@ def _excess_units(world: World, path: str) -> list[Unit]:
 
 
 def _next_unit(world: World, path: str, gone: set[Ask]) -> Unit | None:
-    """Give the first unit of a queue that has of what it has too much, once others are gone."""
+    """Return the first unit of a queue that has of what it has too much, once others are gone."""
     picture = Picture(world, gone)
     excess = _excess(picture, path)
     held = [ask for ask in world.asks() if ask.held and ask not in gone]
@@ -144,7 +144,7 @@ def _may_go(world: World, path: str, ask: Ask) -> bool:
 
 
 def _queues_up_to(ask: Ask, path: str) -> list[str]:
-    """Give the queues of an ask from its leaf up to one of them."""
+    """Return the queues of an ask from its leaf up to one of them."""
     return [here for here in lineage(ask.app.queue) if path in lineage(here)]
 
 

@@ -56,7 +56,7 @@ class Account:
 
 
 def agree(own: Account, found: Account) -> bool:
-    """Say whether the real scheduler's account is the model's.
+    """Return whether the real scheduler's account is the model's.
 
     Of a group that is sure not to fit no member need be tried, so that none has failed.
     """
@@ -70,7 +70,7 @@ def agree(own: Account, found: Account) -> bool:
 
 
 def account_for(world: World, now_us: int) -> dict[str, Account]:
-    """Give the account of every ask that is not bound, by ``app/ask``."""
+    """Return the account of every ask that is not bound, by ``app/ask``."""
     moment = Moment(world, now_us)
     unbound = [ask for ask in world.asks() if ask.place is not AskPlace.BOUND]
     return {ask.full: _account(moment, ask) for ask in unbound}
@@ -209,7 +209,7 @@ def _fragmented(moment: Moment, ask: Ask) -> bool:
 
 
 def _could_take(moment: Moment, ask: Ask) -> bool:
-    """Say whether an ask may reclaim or preempt as things are, once its delay is over."""
+    """Return whether an ask may reclaim or preempt as things are, once its delay is over."""
     if not moment.is_looked_at(ask):
         return False
     then_us = evictions.delay_ends(moment.world, ask)

@@ -143,13 +143,13 @@ class NaiveScheduler:
         world.deserved = Picture(world).deserve()
 
     def next_deadline(self) -> int | None:
-        """Give the instant of the next timer in microseconds, or None."""
+        """Return the instant of the next timer in microseconds, or None."""
         delays = quota.deadlines(self.world, self._now_us)
         ends = state.deadlines(self.world)
         return min([*self._deadlines(), *delays, *ends], default=None)
 
     def _deadlines(self) -> list[int]:
-        """Give the instants of all timers but the ends of delays, in microseconds."""
+        """Return the instants of all timers but the ends of delays, in microseconds."""
         ends = [ask.ends_at for ask in self.world.bound()]
         ends += [gangs.deadline(self.world, gang) for gang in self.world.gangs.values()]
         ends += [gangs.retry_at_us(self.world, gang) for gang in self.world.gangs.values()]
@@ -209,7 +209,7 @@ class NaiveScheduler:
         return {full_name(ask) for ask in self.world.asks() if ask.place is AskPlace.PARKED}
 
     def queue(self, path: str) -> QueueState:
-        """Give what can be read of a queue.
+        """Return what can be read of a queue.
 
         Args:
             path: Its full path in lower case.
@@ -304,7 +304,7 @@ class Shown:
 
 
 def shown(snapshot: Snapshot) -> Shown:
-    """Give what a snapshot shows."""
+    """Return what a snapshot shows."""
     return Shown(
         asks={
             f"{app.name}/{ask.name}": (ask.place.value, ask.node, ask.gang)
@@ -326,7 +326,7 @@ def shown(snapshot: Snapshot) -> Shown:
 
 
 def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
-    """Give the snapshot of a model; what only the real scheduler counts is 0."""
+    """Return the snapshot of a model; what only the real scheduler counts is 0."""
     states = model.queues
     completed = {name for name, app in model.apps.items() if app.state == "Completed"}
     used = Picture(model.world).used

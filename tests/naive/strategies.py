@@ -207,7 +207,7 @@ def built(
 
 
 def settings_of(texts: Mapping[str, str], path: str, above: Settings | None) -> Settings:
-    """Give the settings of a queue that says something; not what does nothing there."""
+    """Return the settings of a queue that says something; not what does nothing there."""
     settings = resolve(texts, above)
     if path == "root":
         settings = attrs.evolve(settings, fence=False, offset=0)
@@ -246,7 +246,7 @@ def configurations(draw: st.DrawFn, theme: Theme) -> list[Configuration]:
 
 
 def paths(config: QueueConfig) -> list[str]:
-    """Give the paths of a queue and all below it."""
+    """Return the paths of a queue and all below it."""
     return [config.path, *(path for child in config.children for path in paths(child))]
 
 
@@ -319,7 +319,7 @@ class Assembly:
         self.steps.play(Step(at_us, what))
 
     def what(self, kind: str, choices: Choices) -> What:
-        """Give what a move means."""
+        """Return what a move means."""
         makers: dict[str, Callable[[Choices], What]] = {
             "settle": lambda _: SETTLE,
             "refused": lambda _: "a field that nobody knows",
@@ -340,7 +340,7 @@ class Assembly:
         return self._about_an_ask(kind, choices)
 
     def add_app(self, choices: Choices) -> What:
-        """Give an application that comes, mostly with a new name."""
+        """Return an application that comes, mostly with a new name."""
         again = choices.one_in(4)
         name = self.some_app(choices) if again else f"p{self.apps}"
         self.apps += not again
@@ -356,7 +356,7 @@ class Assembly:
         )
 
     def some_app(self, choices: Choices) -> str:
-        """Give an application, nearly always one that has not completed."""
+        """Return an application, nearly always one that has not completed."""
         world = self.drive.model.world
         odd = choices.one_in(16)
         apps = [*world.apps, "missing"] if odd else [app.name for app in world.in_queues()]
@@ -383,7 +383,7 @@ class Assembly:
         )
 
     def some_ask(self, choices: Choices, bound: bool | None) -> tuple[str, str]:
-        """Give an ask, nearly always a bound one or a pending one as is wanted."""
+        """Return an ask, nearly always a bound one or a pending one as is wanted."""
         world = self.drive.model.world
         unbound = [ask for ask in world.asks() if ask.place is not AskPlace.BOUND]
         fitting = [] if bound is True else list(unbound)
@@ -465,7 +465,7 @@ def scenarios(draw: st.DrawFn, lists: int = 6) -> list[Step]:
 
 
 def written(config: Configuration) -> dict[str, object]:
-    """Give a configuration in YuniKorn's form."""
+    """Return a configuration in YuniKorn's form."""
     order: dict[str, object] = {
         "type": config.node_sort.value,
         "resourceweights": {name: str(weight) for name, weight in config.node_weights},

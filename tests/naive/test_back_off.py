@@ -80,7 +80,7 @@ def bound(story: Story) -> set[str]:
 
 
 def instants(story: Story, ask: str, *until: What | int) -> list[int]:
-    """Give the instants of all binds of an ask, those after the last step too, in seconds."""
+    """Return the instants of all binds of an ask, those after the last step too, in seconds."""
     story.play(*until)
     batches = story.drive.finish()
     found = [(batch.at_us, one) for batch in batches for one in batch.decisions]

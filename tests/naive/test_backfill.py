@@ -74,7 +74,7 @@ def lasting(
 
 
 def reserved(decisions: Iterable[Decision]) -> list[tuple[str | None, str | None, int | None]]:
-    """Give what was said to be reserved: the ask, the node, and the start in seconds."""
+    """Return what was said to be reserved: the ask, the node, and the start in seconds."""
     return [
         (one.ask, one.node, None if one.start_us is None else one.start_us // S)
         for one in decisions
@@ -83,7 +83,7 @@ def reserved(decisions: Iterable[Decision]) -> list[tuple[str | None, str | None
 
 
 def in_force(story: Story) -> dict[str, tuple[str, int | None]]:
-    """Give what the last round left: by the name of the ask, the node and the start in seconds."""
+    """Return the reservations of the last round: node and start in seconds, by ask."""
     return {
         ask.name: (node, None if one.start.start_us is None else one.start.start_us // S)
         for one in story.model.world.reserved
@@ -92,7 +92,7 @@ def in_force(story: Story) -> dict[str, tuple[str, int | None]]:
 
 
 def bound(story: Story) -> set[str]:
-    """Give the names of the asks that are bound."""
+    """Return the names of the asks that are bound."""
     return {name.partition("/")[2] for name, _ in story.model.bound}
 
 

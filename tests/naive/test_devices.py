@@ -74,7 +74,7 @@ def ordered(
 
 
 def held_devices(story: Story) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Give the node and the devices of each ask that holds some."""
+    """Return the node and the devices of each ask that holds some."""
     return {
         one.name: (one.node or "", one.devices["gpu"])
         for one in story.model.world.asks()
@@ -235,7 +235,7 @@ def packed(policy: NodeSortPolicy) -> Configure:
 
 
 def nodes_of(story: Story) -> dict[str, str]:
-    """Give the node of each ask that has one, without the name of the application."""
+    """Return the node of each ask that has one, without the name of the application."""
     held = story.model.bound + story.model.waiting
     return {name.removeprefix("a/"): place for name, place in held}
 

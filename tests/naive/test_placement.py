@@ -62,7 +62,7 @@ def queue_of(
     groups: tuple[str, ...] = (),
     tags: Mapping[str, str] | None = None,
 ) -> str | None:
-    """Give the queue to which an application comes, or None if it is refused."""
+    """Return the queue to which an application comes, or None if it is refused."""
     story = rules if isinstance(rules, Story) else Story(rules)
     name = f"a{len(story.model.world.apps)}"
     story.play(AddApp(name, path, user, groups, tags or {}))

@@ -65,7 +65,7 @@ def tree(*children: QueueConfig, enabled: bool = True) -> Configure:
 
 
 def account_of(story: Story, ask: str) -> Account:
-    """Give the account of an ask, of the application ``a`` unless it says of which."""
+    """Return the account of an ask, of the application ``a`` unless it says of which."""
     return story.model.accounts[ask if "/" in ask else f"a/{ask}"]
 
 
@@ -357,7 +357,7 @@ def test_accounts_agree_if_only_the_member_that_failed_is_missing() -> None:
 
 
 def agreed_accounts(*steps: What | int) -> Accounts:
-    """Give what both say at the end of some steps; a number is the instant of those after it."""
+    """Return what both say at the end of some steps; a number is the instant of those after it."""
     scenario: list[Step] = []
     now_us = 0
     for what in steps:

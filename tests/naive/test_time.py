@@ -28,7 +28,7 @@ def timed(
     limit: int | None = None,
     by: int | None = None,
 ) -> AddAsk:
-    """Give an ask whose times are in seconds."""
+    """Return an ask whose times are in seconds."""
     return attrs.evolve(
         asks(name, of=gang, cores=cores),
         run_for_us=None if run is None else run * S,

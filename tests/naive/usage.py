@@ -18,7 +18,7 @@ Holder = tuple[str, str | None]
 
 
 def half_life_us(world: World, holder: Holder) -> int:
-    """Give the half-life of the usage of somebody; 0 if none counts."""
+    """Return the half-life of the usage of somebody; 0 if none counts."""
     path, user = holder
     if path not in world.queues:
         return 0
@@ -31,12 +31,12 @@ def half_life_us(world: World, holder: Holder) -> int:
 
 
 def user_of(app: App) -> str:
-    """Give the name of an application's user; the nameless one has none."""
+    """Return the name of an application's user; the nameless one has none."""
     return app.user or ""
 
 
 def holders(world: World) -> Iterator[Holder]:
-    """Give all whose usage counts."""
+    """Return all whose usage counts."""
     tidy(world)
     found: dict[Holder, None] = dict.fromkeys((path, None) for path in world.queues)
     found |= dict.fromkeys((app.queue, user_of(app)) for app in world.in_queues())
@@ -45,7 +45,7 @@ def holders(world: World) -> Iterator[Holder]:
 
 
 def allocated(picture: Picture, holder: Holder) -> dict[str, int]:
-    """Give what somebody has allocated now."""
+    """Return what somebody has allocated now."""
     path, user = holder
     if user is None:
         return picture.allocated[path]
@@ -88,7 +88,7 @@ def tidy(world: World) -> None:
 
 
 def share(picture: Picture, holder: Holder) -> float:
-    """Give the past share of somebody."""
+    """Return the past share of somebody."""
     world, (path, user) = picture.world, holder
     past, now = world.usage.get(holder, PastUsage()), allocated(picture, holder)
     tick_us = half_life_us(world, holder) // 256
@@ -104,7 +104,7 @@ def share(picture: Picture, holder: Holder) -> float:
 
 
 def share_of_user(picture: Picture, app: App) -> float | None:
-    """Give the past share of an application's user, or None if it does not count for the order."""
+    """Return the past share of an application's user, None if the order does not count it."""
     holder = app.queue, user_of(app)
     is_fair = picture.world.queues[app.queue].settings.sort_policy is SortPolicy.FAIR
     return share(picture, holder) if is_fair and half_life_us(picture.world, holder) else None
@@ -128,7 +128,7 @@ def set_usage(world: World, event: SetUsage) -> None:
 
 
 def snapshots(world: World) -> tuple[UsageSnapshot, ...]:
-    """Give what can be seen of the usage of all."""
+    """Return what can be seen of the usage of all."""
     picture = Picture(world)
     found: list[UsageSnapshot] = []
     for path, user in sorted(

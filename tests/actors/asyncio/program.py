@@ -60,7 +60,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def outcome(awaitable: Awaitable[object]) -> object:
-    """Give what comes of something: its value, or the error."""
+    """Return what comes of something: its value, or the error."""
     try:
         return await awaitable
     except BaseException as error:  # noqa: BLE001 - it is looked at
@@ -78,5 +78,5 @@ def names(asks: Sequence[muster.asyncio.Ask]) -> list[str]:
 
 
 async def read(decisions: AsyncIterator[Announced]) -> list[Kind]:
-    """Give the kinds of all decisions, up to the end."""
+    """Return the kinds of all decisions, up to the end."""
     return [one.decision.kind async for one in decisions]

@@ -111,5 +111,5 @@ PARTITIONS = QUEUES + RANKED.replace("partitions:\n", "").replace("default", "ot
 
 
 def compare_both(files: dict[str, Path]) -> list[str | Path]:
-    """Give the arguments for the feed under both configurations."""
+    """Return the arguments for the feed under both configurations."""
     return ["compare", files["feed"], "--config", files["a"], "--config", files["b"]]

@@ -352,7 +352,7 @@ def test_a_narrow_page_cuts_nothing(
 
 
 def numbers(text: str) -> set[str]:
-    """Give the numbers in a text."""
+    """Return the numbers in a text."""
     return set(re.findall(r"[-+]?\d[\d,.]*", text))
 
 

@@ -27,7 +27,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def config_options(files: dict[str, Path], letters: str) -> list[str | Path]:
-    """Give the option for each of some configurations."""
+    """Return the option for each of some configurations."""
     return [word for letter in letters for word in ("--config", files[letter])]
 
 

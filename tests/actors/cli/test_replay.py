@@ -438,7 +438,7 @@ WIDE_FEED = (
 
 
 def numbers(text: str) -> set[str]:
-    """Give the numbers in the tables, without how fast it was."""
+    """Return the numbers in the tables, without how fast it was."""
     return set(re.findall(r"\d[\d,.]*%?", text.partition("\n\n")[2]))
 
 

@@ -349,7 +349,7 @@ def test_a_batch_that_leaves_a_gang_waiting_is_not_undone() -> None:
 
 
 def last_configuration(scenario: Scenario) -> Configuration:
-    """Give the configuration that is in force in the end."""
+    """Return the configuration that is in force in the end."""
     configs = [step.what.config for step in scenario if isinstance(step.what, Configure)]
     return configs[-1] if configs else default_configuration()
 

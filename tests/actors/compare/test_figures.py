@@ -49,7 +49,7 @@ def recount(log: Sequence[Announced]) -> dict[str, tuple[object, ...]]:
 
 
 def counted(log: Sequence[Announced], queue: str) -> tuple[object, ...]:
-    """Give jobs, asks bound, preempted, reclaimed, and the waits of jobs in microseconds."""
+    """Return jobs, asks bound, preempted, reclaimed, and the waits of jobs in microseconds."""
     mine = [one for one in log if one.decision.queue == queue]
     came: dict[str | None, int] = {}
     started: set[str | None] = set()
@@ -77,7 +77,7 @@ def counted(log: Sequence[Announced], queue: str) -> tuple[object, ...]:
 
 
 def as_counted(figures: Figures) -> tuple[object, ...]:
-    """Give the same of what a comparison says."""
+    """Return the same of what a comparison says."""
     assert figures.job_wait is not None
     return (
         figures.jobs,

@@ -70,7 +70,7 @@ def compare_logs(
 
 
 def without_asks(figures: Figures) -> Figures:
-    """Give what of the figures a log can tell."""
+    """Return what of the figures a log can tell."""
     return attrs.evolve(
         figures,
         asks_unbound=None,
@@ -175,7 +175,7 @@ def test_the_first_difference_is_that_of_a_plain_look(one: Scenario, other: Scen
 
 
 def _compared_decisions(*logs: Sequence[Announced]) -> list[list[tuple[int, int, Decision]]]:
-    """Give the decisions that are compared, with their numbers and instants."""
+    """Return the decisions that are compared, with their numbers and instants."""
     return [
         [
             (one.seq, one.at_us, one.decision._replace(index=None, line=None))

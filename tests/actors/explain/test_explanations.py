@@ -491,13 +491,13 @@ EVERY: Raw = {
 
 
 def _compared(record: object) -> list[attrs.Attribute[object]]:
-    """Give the fields of a record, without those about the text that it comes from."""
+    """Return the fields of a record, without those about the text that it comes from."""
     kind = cast("type[attrs.AttrsInstance]", type(record))
     return [field for field in attrs.fields(kind) if field.eq]
 
 
 def _parts(value: object) -> Iterator[object]:
-    """Give all records that a value consists of, the empty ones of a type among them."""
+    """Yield all records that a value consists of, the empty ones of a type among them."""
     if isinstance(value, tuple | list):
         for part in cast("Sequence[object]", value):
             yield from _parts(part)

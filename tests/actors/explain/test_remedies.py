@@ -73,7 +73,7 @@ def test_every_remedy_gets_the_ask_bound_at_once(name: str, tmp_path: Path) -> N
 
 
 def one_less(remedy: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
-    """Give the events of a remedy, each time with another one of its amounts one less."""
+    """Return the events of a remedy, each time with another one of its amounts one less."""
     found: list[list[dict[str, Any]]] = []
     for name in remedy["smallest"] or ():
         events: list[dict[str, Any]] = json.loads(json.dumps(remedy["events"]))
@@ -101,7 +101,7 @@ def lower(events: list[dict[str, Any]], name: str, *, guaranteed: bool) -> None:
 
 
 def smallest_amounts(name: str) -> dict[str, dict[str, int] | None]:
-    """Give the smallest amounts of the remedies of a case by their words."""
+    """Return the smallest amounts of the remedies of a case by their words."""
     return {remedy["text"]: remedy["smallest"] for remedy in answer_of(name)["remedies"]}
 
 

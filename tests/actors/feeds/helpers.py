@@ -32,13 +32,13 @@ def items(text: str | bytes, encoding: Encoding | None = None) -> list[FeedItem]
 
 
 def content(text: str) -> Content:
-    """Give the content of the only event, written as YAML."""
+    """Return the content of the only event, written as YAML."""
     [item] = items(text, Encoding.YAML)
     return item.content
 
 
 def refusal(text: str) -> str:
-    """Give the message with which the only event, written as YAML, is refused."""
+    """Return the message with which the only event, written as YAML, is refused."""
     found = content(text)
     assert isinstance(found, Refused), found
     return found.message

@@ -76,7 +76,7 @@ ENCODINGS = st.sampled_from(list(Encoding))
 
 
 def contents_of(data: bytes, encoding: Encoding) -> list[object]:
-    """Give what a feed comes to, without lines and without the words of refusals."""
+    """Return what a feed comes to, without lines and without the words of refusals."""
     return [content_of(item) for item in read_feed(io.BytesIO(data), encoding=encoding)]
 
 
@@ -377,7 +377,7 @@ def test_random_events(steps: list[Step]) -> None:
 
 
 def can_be_read(event: Event) -> bool:
-    """Tell whether an event of a scenario can come from a feed.
+    """Return whether an event of a scenario can come from a feed.
 
     Some of their configurations are made by hand, and no text has such settings. A PodGroup waits
     for whole seconds.
@@ -551,7 +551,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 def until_the_end(data: bytes, encoding: Encoding | None) -> tuple[list[FeedItem], bool]:
-    """Give what can be read, and whether all could."""
+    """Return what can be read, and whether all could."""
     found: list[FeedItem] = []
     try:
         found.extend(read_feed(io.BytesIO(data), encoding=encoding))

@@ -504,7 +504,7 @@ def origin_of(text: str) -> int | None:
 
 
 def instants_of(*written: object) -> list[int]:
-    """Give the instants of events with these `at`, in JSON; None for no `at`."""
+    """Return the instants of events with these `at`, in JSON; None for no `at`."""
     events = [{**EVENT, "app": f"a{n}", "at": at} for n, at in enumerate(written)]
     found = items("".join(json.dumps(event) + "\n" for event in events), Encoding.JSON_LINES)
     assert not any(isinstance(item.content, Refused) for item in found)

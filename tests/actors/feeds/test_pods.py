@@ -34,7 +34,7 @@ def manifest(
     annotations: dict[str, Any] | None = None,
     **more: Any,  # noqa: ANN401 - whatever stands in a manifest
 ) -> dict[str, Any]:
-    """Give a Pod `p` of the application `a` that requests a core."""
+    """Return a Pod `p` of the application `a` that requests a core."""
     containers = [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]
     return {
         "apiVersion": "v1",

@@ -11,7 +11,7 @@ from tests.kubernetes.world import Object, node_of, pod_of
 
 @pytest.fixture
 def cache() -> Cache:
-    """Give what is known of a cluster of one node, all of which is mended."""
+    """Return what is known of a cluster of one node, all of which is mended."""
     cache = Cache()
     cache.note_node(read_node(node_of("n")))
     cache.dirty_nodes.clear()

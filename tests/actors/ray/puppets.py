@@ -30,7 +30,7 @@ NODE: Final[dict[str, Any]] = {
 
 
 def node(number: str, **changes: object) -> dict[str, Any]:
-    """Give a node of Ray."""
+    """Return a node of Ray."""
     return {**NODE, "id": number, **changes}
 
 

@@ -566,7 +566,7 @@ async def test_member_that_comes_later_waits_until_the_gang_has_begun(tmp_path: 
 
 
 def group(size: int) -> dict[str, Any]:
-    """Give the object of the gang."""
+    """Return the object of the gang."""
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",

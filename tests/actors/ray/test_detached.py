@@ -39,7 +39,7 @@ FAST: Final = 20
 
 
 def survivor(name: str, **changes: object) -> dict[str, Any]:
-    """Give a run of an earlier program, of a core on the node ``a1``."""
+    """Return a run of an earlier program, of a core on the node ``a1``."""
     return {
         "name": name,
         "node": "a1",

@@ -447,7 +447,7 @@ async def test_the_pauses_grow_to_half_a_minute(
 
 
 def pauses(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Give the pauses of which the log speaks, in seconds."""
+    """Return the pauses of which the log speaks, in seconds."""
     return re.findall(r"it is tried again in (\w+) s", caplog.text)
 
 
@@ -480,7 +480,7 @@ async def test_the_pauses_begin_again_when_the_agent_has_lived_long(
 
 
 def standing(ray: Cluster) -> tuple[bool, int, bool]:
-    """Give whether it is connected, how often that was lost, and whether there is trouble."""
+    """Return whether it is connected, how often that was lost, and whether there is trouble."""
     return ray.is_connected, ray.restarts, ray.trouble is not None
 
 

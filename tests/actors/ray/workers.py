@@ -28,7 +28,7 @@ _MARK: Final = "MUSTER_TEST_MARK"
 
 
 def shipped() -> bytes:
-    """Give the runner as it is sent to workers, by value, and the text of the keeper."""
+    """Return the runner as it is sent to workers, by value, and the text of the keeper."""
     cloudpickle: Any = importlib.import_module("cloudpickle")
     for module in (runner, keeper):
         cloudpickle.register_pickle_by_value(module)
@@ -41,13 +41,13 @@ def shipped() -> bytes:
 
 
 def command(run: list[str] | str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Give the job of a command."""
+    """Return the job of a command."""
     files = {"cwd": None, "stdin": None, "stdout": None, "stderr": None}
     return _job({"kind": "command", "run": run, **files, **more})
 
 
 def callable_job(function: Any, *args: Any, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Give the job of a callable."""
+    """Return the job of a callable."""
     cloudpickle: Any = importlib.import_module("cloudpickle")
     sent = function if isinstance(function, str) else cloudpickle.dumps(function)
     named = more.pop("kwargs", {})
@@ -85,7 +85,7 @@ class Worker:
                 return item
 
     def items(self) -> list[list[Any]]:
-        """Give all further items, to the end."""
+        """Return all further items, to the end."""
         until = time.monotonic() + LONG_S
         return list(iter(lambda: self._item(until), None))
 
@@ -103,7 +103,7 @@ class Worker:
         return found
 
     def left(self) -> dict[int, list[str]]:
-        """Give the processes that run for it, with their commands."""
+        """Return the processes that run for it, with their commands."""
         found: dict[int, list[str]] = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -117,14 +117,14 @@ class Worker:
         return found
 
     def keeper(self) -> int | None:
-        """Give the process of the keeper, or of its launcher."""
+        """Return the process of the keeper, or of its launcher."""
         for pid, parts in self.left().items():
             if parts[1:3] == ["-I", "-S"]:
                 return pid
         return None
 
     def commands(self) -> dict[int, list[str]]:
-        """Give what runs but for the stand-in and the keeper, which may take a moment to end."""
+        """Return what runs but for the stand-in and the keeper, which may take a moment to end."""
         return {pid: parts for pid, parts in self.left().items() if parts[1:2] != ["-I"]}
 
     def close(self) -> None:

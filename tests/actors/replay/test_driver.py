@@ -215,7 +215,7 @@ class SecondsWatcher:
         """Nothing to take note of."""
 
     def due_us(self) -> int:
-        """Give the next second."""
+        """Return the next second."""
         return self._due_us
 
     async def look(self, scheduler: Simulation, at_us: int, /) -> None:

@@ -405,7 +405,7 @@ class Story:
     is_over: bool = True
 
     def walk(self) -> Iterator[tuple[Turn, set[str], bool]]:
-        """Give each turn, with the asks that are bound before it, and whether one has completed."""
+        """Yield each turn, the asks bound before it, and whether one has completed."""
         bound, has_completed = set[str](), False
         for turn in self.turns:
             yield turn, set(bound), has_completed

@@ -393,7 +393,7 @@ async def test_a_pod_that_runs_was_bound_at_once() -> None:
 
 
 def figures_after(*heard: tuple[int, Kind, str] | tuple[int, Kind, str, int | None]) -> Reserved:
-    """Give the figures after decisions: the instant, the kind, the ask, and a start."""
+    """Return the figures after decisions: the instant, the kind, the ask, and a start."""
     tally = ReservedTally()
     for at_us, kind, ask, *start in heard:
         reason = Reason.REMOVED if kind is Kind.RELEASED else None

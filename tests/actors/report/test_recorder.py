@@ -75,7 +75,7 @@ class EndWatcher:
 
 
 def allocations(decisions: list[Announced], end_us: int) -> Iterator[tuple[Decision, int, int]]:
-    """Give every decision that gave a node to an ask, with when it held it."""
+    """Yield every decision that gave a node to an ask, with when it held it."""
     since: dict[tuple[str | None, str | None], tuple[Decision, int]] = {}
     for announced in decisions:
         decision, key = announced.decision, (announced.decision.app, announced.decision.ask)

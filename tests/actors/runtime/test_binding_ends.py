@@ -590,7 +590,7 @@ FAILED: Final = WorkFailedError("exit status 3")
 
 
 async def noted_end(worker: Worker, error: Exception | None, *, starts: bool = True) -> Event | str:
-    """Give the event that is let in when a run ends in some way."""
+    """Return the event that is let in when a run ends in some way."""
     notes = Notes()
     async with service(binder=worker, record=notes) as scheduler:
         await scheduler.add_ask("a", "k", ONE)

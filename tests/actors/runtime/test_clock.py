@@ -24,7 +24,7 @@ ONE = {"vcore": 1}
 
 
 def since(log: Recording, kind: muster.Kind) -> list[int]:
-    """Give the instants of the decisions of a kind."""
+    """Return the instants of the decisions of a kind."""
     return [one.at_us for one in log.decisions if one.decision.kind is kind]
 
 

@@ -268,7 +268,7 @@ class BatchJournal:
         self.batches.append(batch)
 
     def bound(self) -> list[list[str]]:
-        """Give what each batch has bound, leaving out those that have bound nothing."""
+        """Return what each batch has bound, leaving out those that have bound nothing."""
         return [names for batch in self.batches if (names := bound(batch))]
 
 

@@ -61,7 +61,7 @@ class PassCounter(trio.abc.Instrument):
 
 @asynccontextmanager
 async def turns_of_others() -> AsyncGenerator[list[None]]:
-    """Give a list that is one longer with each turn of another task in the block."""
+    """Yield a list that grows by one with each turn of another task in the block."""
     turns: list[None] = []
 
     async def count() -> None:

@@ -33,7 +33,7 @@ OTHER = CONFIG.replace("{name: q}", "{name: q}, {name: r}")
 
 
 def decisions_in(folder: Path) -> list[Announced]:
-    """Give all decisions in a state directory."""
+    """Return all decisions in a state directory."""
     with StateReader(folder) as reader:
         return [one for batch in reader.batches() for one in batch.decisions]
 
@@ -330,13 +330,13 @@ async def test_without_a_binder_allocations_stay(tmp_path: Path) -> None:
 
 
 def checkpoints(folder: Path) -> list[int]:
-    """Give the batches of the checkpoints in a state directory."""
+    """Return the batches of the checkpoints in a state directory."""
     with StateReader(folder) as reader:
         return [one.batch for one in reader.checkpoints() if one.complete]
 
 
 def last_batch(folder: Path) -> int:
-    """Give the number of the last batch."""
+    """Return the number of the last batch."""
     with StateReader(folder) as reader:
         return reader.last().batch
 
@@ -490,7 +490,7 @@ def change(folder: Path, statement: str, *values: object) -> None:
 
 
 async def opening_error(folder: Path) -> str:
-    """Give the error with which a state directory is not opened."""
+    """Return the error with which a state directory is not opened."""
     with pytest.raises(muster.StoreError) as caught:
         async with muster.open_scheduler(store=folder, clock=SetClock()):
             pytest.fail("the block was entered")

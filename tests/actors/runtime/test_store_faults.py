@@ -168,7 +168,7 @@ class Listeners:
             self.answers.append("done")
 
     def counts(self) -> tuple[int, ...]:
-        """Give how much each of them has heard."""
+        """Return how much each of them has heard."""
         journal, record = len(self.journal.decisions), len(self.record.steps)
         return journal, record, len(self.seen), len(self.binder.began)
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("watchdog")
 
 
 def three_nodes(fake: FakeSlurm) -> None:
-    """Give the Slurm a third node."""
+    """Add a third node to the Slurm."""
     line = "NodeName={0} CPUTot=4 RealMemory=1000 State=IDLE Partitions=p Gres=(null)"
     fake.set(nodes=[line.format(name) for name in ("n1", "n2", "n3")])
 

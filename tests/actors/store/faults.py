@@ -70,7 +70,7 @@ _ALIVE: Final[list[object]] = []
 
 
 def library() -> ctypes.CDLL | None:
-    """Give the SQLite that the module ``sqlite3`` uses, or None if it is no shared library."""
+    """Return the SQLite that the module ``sqlite3`` uses, or None if it is no shared library."""
     place = getattr(_sqlite3, "__file__", None)  # it may be a part of Python itself
     found = ctypes.CDLL(place)
     return found if hasattr(found, "sqlite3_vfs_register") else None

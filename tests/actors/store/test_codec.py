@@ -98,7 +98,7 @@ def test_the_events_of_all_feeds_come_back_exactly(folder: str) -> None:
 
 
 def events_in(feed: Path) -> Iterator[Event]:
-    """Give the events of a feed, up to where it cannot be read."""
+    """Yield the events of a feed, up to where it cannot be read."""
     with suppress(FeedError):
         for item in read_feed(str(feed)):
             if not isinstance(item.content, Refused | Expect | Settle):

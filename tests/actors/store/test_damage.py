@@ -86,7 +86,7 @@ class State:
             (self.directory / name).write_bytes(content)
 
     def others(self) -> dict[str, bytes]:
-        """Give the content of the files that are not spoilt."""
+        """Return the content of the files that are not spoilt."""
         names = self.whole.keys() - {self.spoilt}
         return {name: (self.directory / name).read_bytes() for name in names}
 
@@ -120,7 +120,7 @@ def state(request: pytest.FixtureRequest, memory: Path) -> State:
 
 
 def read(directory: Path) -> tuple[list[BatchRow], list[bytes] | None] | None:
-    """Give the batches of a directory and the newest checkpoint; None if it says what is wrong."""
+    """Return the batches and the newest checkpoint of a directory; None if it reports damage."""
     try:
         with StateReader(directory) as reader:
             found = reader.newest_checkpoint()
@@ -224,7 +224,7 @@ def disk() -> Generator[Disk]:
 
 
 def error_of(call: Callable[[], object]) -> StoreError | None:
-    """Give the error with which a call ends, or None if it succeeds."""
+    """Return the error with which a call ends, or None if it succeeds."""
     try:
         call()
     except StoreError as error:

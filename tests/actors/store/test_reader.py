@@ -141,7 +141,7 @@ def readable() -> Iterator[Path]:
 
 
 def read_by_another(directory: Path) -> str:
-    """Give how many batches a user reads who may not write there, or the error."""
+    """Return how many batches a user reads who may not write there, or the error."""
     for path in directory.iterdir():
         path.chmod(0o444)
     directory.chmod(0o555)

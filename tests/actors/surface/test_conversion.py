@@ -51,7 +51,7 @@ Say = Callable[[muster.Scheduler], Awaitable[object]]
 
 
 async def submitted(say: Say) -> Event | str:
-    """Give the event that a call lets in, whether it is refused or not."""
+    """Return the event that a call lets in, whether it is refused or not."""
     notes = Notes()
     async with service(record=notes) as scheduler:
         with contextlib.suppress(muster.RefusedError):

@@ -126,7 +126,7 @@ def crowd() -> list[Entry]:
 
 
 def feeds() -> list[Path]:
-    """Give every third feed: all of them are replayed in some order of tasks by test_feeds."""
+    """Return every third feed: all of them are replayed in some order of tasks by test_feeds."""
     found = (path for folder in FOLDERS for path in (FEEDS / folder).iterdir() if path.is_file())
     return sorted(found)[::3]
 
@@ -306,14 +306,14 @@ async def play(scenario: list[Step], journal: BatchJournal) -> int:
 
 
 def evicted(batch: Batch) -> Iterator[tuple[int, Decision]]:
-    """Give who was evicted in a batch, each with its place in it."""
+    """Yield who was evicted in a batch, each with its place in it."""
     for place, decision in enumerate(batch):
         if decision.reason in EVICTIONS:
             yield place, decision
 
 
 def asker(decision: Decision) -> str:
-    """Give for whom an ask was evicted."""
+    """Return for whom an ask was evicted."""
     found = FOR.match(decision.message or "")
     assert found is not None, decision
     return found[1]
@@ -343,7 +343,7 @@ def test_evictions_place_their_askers_and_come_to_rest(scenario: list[Step]) -> 
 
 
 def placed(batch: Batch) -> set[str]:
-    """Give the asks for which a node was chosen."""
+    """Return the asks for which a node was chosen."""
     return {f"{one.app}/{one.ask}" for one in batch if one.kind is Kind.ASSIGNED}
 
 

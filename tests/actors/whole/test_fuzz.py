@@ -72,7 +72,7 @@ partitions:
 
 
 def dumped(outcome: Outcome) -> tuple[object, ...]:
-    """Give everything that can be seen of a run."""
+    """Return everything that can be seen of a run."""
     decisions = tuple(outcome.story.decisions)
     return decisions, outcome.transcript, outcome.faults, outcome.steps, outcome.order
 
@@ -162,7 +162,7 @@ def test_a_store_changes_no_decision() -> None:
 
 
 def bound(one: Announced) -> tuple[str | None, str | None] | None:
-    """Give the ask that a decision binds."""
+    """Return the ask that a decision binds."""
     decision = one.decision
     return (decision.app, decision.ask) if decision.kind is Kind.BOUND else None
 

@@ -28,7 +28,7 @@ LOOSE = GangMode.NON_STRICT
 
 
 def full_gang_name(name: str) -> str:
-    """Give the full name of a gang."""
+    """Return the full name of a gang."""
     return name if "/" in name else f"default/{name}"
 
 
@@ -40,7 +40,7 @@ def gang(
     mode: GangMode | None = None,
     wait_us: int | None = None,
 ) -> AddGang:
-    """Give the event that defines a gang; also its object."""
+    """Return the event that defines a gang; also its object."""
     others = tuple(map(full_gang_name, groups)) or None
     return AddGang(full_gang_name(name), GangFields(min_member, total, mode, wait_us, others))
 
@@ -56,7 +56,7 @@ def members(
     timed_out: bool = False,
     **amounts: int,
 ) -> AddAsk:
-    """Give the event of members of a gang, of one millicore each if no amount is given."""
+    """Return the event of members of a gang, of one millicore each if no amount is given."""
     return AddAsk(
         app=app,
         ask=name,
@@ -81,7 +81,7 @@ def pod(
     priority_class: str | None = None,
     **amounts: int,
 ) -> PodObject:
-    """Give a Pod, of one millicore if no amount is given."""
+    """Return a Pod, of one millicore if no amount is given."""
     ask = AddAsk(
         app=app,
         ask=name,
@@ -95,14 +95,14 @@ def pod(
 
 
 def finished(name: str, app: str = "p") -> PodObject:
-    """Give a Pod that has succeeded or failed."""
+    """Return a Pod that has succeeded or failed."""
     return PodObject(app, name, "root.a", finished=True)
 
 
 def node(
     name: str, *, schedulable: bool = True, labels: Mapping[str, str] | None = None, **amounts: int
 ) -> NodeObject:
-    """Give a Node; without amounts its manifest does not say what it has."""
+    """Return a Node; without amounts its manifest does not say what it has."""
     return NodeObject(name, Resources(amounts) if amounts else None, labels or {}, schedulable)
 
 
@@ -116,7 +116,7 @@ def volcano_queue(
     guaranteed: Mapping[str, int] | None = None,
     weight: int | None = None,
 ) -> QueueObject:
-    """Give a Queue."""
+    """Return a Queue."""
     return QueueObject(
         name,
         parent,
@@ -129,31 +129,31 @@ def volcano_queue(
 
 
 def applied(*objects: AppliedObject) -> Apply:
-    """Give the event that applies one object, or several as a List."""
+    """Return the event that applies one object, or several as a List."""
     if len(objects) == 1:
         return Apply((Manifest(objects[0]),))
     return Apply(tuple(Manifest(one, f"manifest.items[{at}]") for at, one in enumerate(objects)))
 
 
 def named(kind: ObjectKind, name: str, app: str | None = None) -> ObjectName:
-    """Give the name of an object; of a Pod that of its application too."""
+    """Return the name of an object; of a Pod that of its application too."""
     return ObjectName(kind, full_gang_name(name) if kind is ObjectKind.POD_GROUP else name, app)
 
 
 def gone_pod(name: str, app: str = "p") -> ObjectName:
-    """Give the name of a Pod."""
+    """Return the name of a Pod."""
     return named(ObjectKind.POD, name, app)
 
 
 def deleted(*objects: ObjectName) -> Delete:
-    """Give the event that deletes one object, or several as a List."""
+    """Return the event that deletes one object, or several as a List."""
     if len(objects) == 1:
         return Delete((Manifest(objects[0]),))
     return Delete(tuple(Manifest(one, f"manifest.items[{at}]") for at, one in enumerate(objects)))
 
 
 def story(decisions: list[Decision]) -> list[str]:
-    """Give what became of asks and gangs, in short; states and priorities are left out.
+    """Return what became of asks and gangs, in short; states and priorities are left out.
 
     ``waiting p/x n``, ``released p/x n gang_rollback``, ``gang_satisfied default/g``.
     """
@@ -170,7 +170,7 @@ def story(decisions: list[Decision]) -> list[str]:
 
 
 def tree_with_app(*nodes: str, vcore: int = 10) -> Tree:
-    """Give a tree with an application ``p`` in ``root.a``."""
+    """Return a tree with an application ``p`` in ``root.a``."""
     tree = make_tree(*(nodes or ("n",)), vcore=vcore)
     tree.add_app("p", "root.a")
     tree.settle()
@@ -191,7 +191,7 @@ def refusal(tree: Tree, event: Event) -> str:
 
 
 def submit(tree: Tree, event: Event) -> list[str]:
-    """Give what an event that is in order leads to."""
+    """Return what an event that is in order leads to."""
     decisions = tree.settle(event)
     tree.check()
     assert Kind.REJECTED not in [one.kind for one in decisions], decisions

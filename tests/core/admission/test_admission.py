@@ -395,7 +395,7 @@ def enter_in_both(seldom: Tree, often: Tree, events: list[Event], hear: list[boo
 
 
 def comparable_snapshot(tree: Tree) -> Snapshot:
-    """Give everything but how often priorities were computed."""
+    """Return everything but how often priorities were computed."""
     snapshot = tree.snapshot()
     queues = snapshot.queues.items()
     return attrs.evolve(

@@ -149,7 +149,7 @@ def one_by_one(whole: Tree, apart: Tree, event: Apply | Delete) -> None:
 
 
 def comparable_snapshot(tree: Tree) -> Snapshot:
-    """Give the snapshot; how often priorities were computed depends on who was heard when."""
+    """Return the snapshot; how often priorities were computed depends on who was heard when."""
     snapshot = tree.snapshot()
     queues = {
         path: attrs.evolve(queue, recomputations=0) for path, queue in snapshot.queues.items()
@@ -220,7 +220,7 @@ AFTERWARDS: list[Event] = [
 
 
 def busy() -> Tree:
-    """Give a tree in which there is something of everything."""
+    """Return a tree in which there is something of everything."""
     tree = tree_with_app("n", vcore=3)
     tree.settle(
         AddPriorityClass("low", -1),

@@ -34,7 +34,7 @@ def configuration_with(
 
 
 def place(names: Names, event: AddApp) -> str:
-    """Give the queue in which an application is placed."""
+    """Return the queue in which an application is placed."""
     (started,) = [route for route in names.enter(event) if isinstance(route, StartApp)]
     entry = names.registry.leaf_of(started.identity.key)
     assert names.registry.queues[entry.config.path] is entry

@@ -97,7 +97,7 @@ class Application:
 
 
 def lines_of(report: AppReport) -> list[str]:
-    """Give what is said of asks, and where members are said to be, in short and in order."""
+    """Return what is said of asks, and where members are said to be, in short and in order."""
     found: list[tuple[tuple[int, int, int], str]] = []
     for action in report.actions:
         match action:
@@ -115,7 +115,7 @@ def lines_of(report: AppReport) -> list[str]:
 
 
 def waiting_one() -> Application:
-    """Give an application of which ``x-0`` waits and ``x-1`` is pending."""
+    """Return an application of which ``x-0`` waits and ``x-1`` is pending."""
     app = Application()
     app.add("x", 2)
     app.wait("x-0")

@@ -51,7 +51,7 @@ from tests.core.building import Application, allocation, ask, decisions_of, iden
 def two_asks(
     seq: int, priority: int = 0, *, event: int | None = None, gang: str | None = None
 ) -> list[Ask]:
-    """Give two asks that come in one event."""
+    """Return two asks that come in one event."""
     name = f"x{seq}"
     says = wish(name=name, count=2) if gang is None else members(gang, name, 2)
     return list(asks_of(AddAsks(Origin(seq, event=event), says, priority)).values())
@@ -94,7 +94,7 @@ ORDER = (3, 1, 0)
 
 
 def moves_of(*pending: Ask) -> tuple[AskMoves, AskPlaces]:
-    """Give the moves and the places of an application that has reported its pending asks."""
+    """Return the moves and the places of an application that has reported its pending asks."""
     places = AskPlaces()
     moves = AskMoves(places, AskMessages(identity(), places))
     moves.add({one.name: one for one in pending})
@@ -104,7 +104,7 @@ def moves_of(*pending: Ask) -> tuple[AskMoves, AskPlaces]:
 
 
 def member(name: str) -> Ask:
-    """Give a member of a gang."""
+    """Return a member of a gang."""
     return ask(name, vcore=1)._replace(gang="default/g")
 
 
@@ -527,7 +527,7 @@ def test_what_it_knows_outlasts_the_loss_of_its_node() -> None:
 
 
 def lose(app: ApplicationWithBinds, *timed_out: str) -> dict[str, bool]:
-    """Give for each ask that lost its node whether its delay begins anew."""
+    """Return for each ask that lost its node whether its delay begins anew."""
     report = app.tell(LoseNode(app.origin(), "n", frozenset(timed_out)))
     found = [action for action in report.actions if isinstance(action, Pending | Parked)]
     return {

@@ -245,7 +245,7 @@ def test_a_priority_that_does_not_change_below_is_not_computed_again() -> None:
 
 
 def burst(leaf: int, app: int) -> AppReport:
-    """Give the report of an application that was given 2,000 asks at once."""
+    """Return the report of an application that was given 2,000 asks at once."""
     machine = ApplicationMachine(identity(100 * leaf + app, "app"))
     for number in range(20):
         machine.handle(AddAsks(Origin(number), wish(name=f"x{number}", count=100), number % 7))

@@ -28,7 +28,7 @@ S = 1_000_000
 
 
 def backfill(**more: str) -> Mapping[str, str]:
-    """Give the properties of a backfill scope, with dots for underscores."""
+    """Return the properties of a backfill scope, with dots for underscores."""
     own = {name.replace("_", "."): value for name, value in more.items()}
     return {"scheduling.order": "backfill", **own}
 
@@ -67,11 +67,11 @@ class Site:
         return state
 
     def app(self, name: str) -> ViewApp:
-        """Give an application."""
+        """Return an application."""
         return next(one for one in self.state.apps.values() if one.identity.name == name)
 
     def member(self, name: str) -> Member:
-        """Give an ask, named ``app/ask``."""
+        """Return an ask, named ``app/ask``."""
         app, _, ask = name.partition("/")
         view = self.app(app)
         found = view.find(ask)
@@ -96,7 +96,7 @@ class Site:
 
 
 def reserved_lines(site: Site) -> list[tuple[object, ...]]:
-    """Give what the log says of reservations: instant, ask, node, start."""
+    """Return what the log says of reservations: instant, ask, node, start."""
     return [
         (line["at"], f"{line['app']}/{line['ask']}", line["node"], line["start"])
         for line in (one.as_map() for one in site.scheduler.announced)
@@ -123,7 +123,7 @@ def job(
     node: str | None = None,
     priority: int = 0,
 ) -> AddAsk:
-    """Give an ask for some cores, which is expected to take so long."""
+    """Return an ask for some cores, which is expected to take so long."""
     ask = AddAsk(app, name, vcores(cores), priority=priority, gang=gang, count=count, node=node)
     return attrs.evolve(ask, estimate_us=None if takes_s is None else takes_s * S)
 
@@ -152,7 +152,7 @@ def gang_within(
 
 
 def cluster(*nodes: AddNode, config: Configuration | None = None) -> Tree:
-    """Give a tree with the application ``p`` in ``root.a`` and ``q`` in ``root.b``."""
+    """Return a tree with the application ``p`` in ``root.a`` and ``q`` in ``root.b``."""
     tree = Tree(config or configuration(queue("a"), queue("b")))
     tree.enter(*nodes)
     tree.add_app("p", "root.a")
@@ -161,7 +161,7 @@ def cluster(*nodes: AddNode, config: Configuration | None = None) -> Tree:
 
 
 def nodes_of(tree: Tree) -> dict[str, str]:
-    """Give the node of each ask that holds one."""
+    """Return the node of each ask that holds one."""
     tree.check()
     apps = tree.snapshot().apps.values()
     return {f"{app.name}/{ask.name}": ask.node for app in apps for ask in app.asks if ask.node}

@@ -25,7 +25,7 @@ def owed(delay: str = "10s", policy: str = "default") -> Queue:
 
 
 def make_tree(*queues: Queue, enabled: bool = True) -> Tree:
-    """Give a tree of one node that an application in ``root.b`` has."""
+    """Return a tree of one node that an application in ``root.b`` has."""
     tree = Tree(
         configuration(
             *queues, share("b", queue_reclaimable="false"), preemption={"enabled": enabled}
@@ -187,7 +187,7 @@ def test_a_queue_that_drains() -> None:
 
 
 def with_kept_node() -> Contest:
-    """Give a tree in which ``a/s`` keeps ``n``, of which one core of two is free."""
+    """Return a tree in which ``a/s`` keeps ``n``, of which one core of two is free."""
     tree = contest(service_leaf(), share("b"), n=2)
     tree.tell(ask_of_b("x", priority=9), ask_of_b("y", priority=9))
     tree.tell(service(vcore=2))

@@ -14,7 +14,7 @@ REPORT = {"gang.deadlock.policy": "report"}
 
 
 def starved_gangs(*needs: int, report: bool = False, priorities: tuple[int, ...] = ()) -> Tree:
-    """Give a tree whose gangs ``g0``, ``g1``, … hold a node each, which is all there is.
+    """Return a tree whose gangs ``g0``, ``g1``, … hold a node each, which is all there is.
 
     What they need is said in a batch that is open still: until then each has to wait for a
     gang that is not there, and one member is enough. Gang ``g0`` has its members in the
@@ -47,7 +47,7 @@ def lines_of_kinds(lines: list[str], *kinds: str) -> list[str]:
 
 
 def nodes_held(tree: Tree) -> dict[str, int]:
-    """Give how many nodes each gang holds, waiting or bound."""
+    """Return how many nodes each gang holds, waiting or bound."""
     gangs = tree.snapshot().gangs.values()
     return {one.name.partition("/")[2]: len(one.waiting) + len(one.bound) for one in gangs}
 

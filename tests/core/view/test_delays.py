@@ -342,7 +342,7 @@ class Histories(RuleBasedStateMachine):
         self.made.delays.pass_to(self.now_us)
 
     def ends(self) -> list[int]:
-        """Give the end of every delay of an ask that could take something then."""
+        """Return the end of every delay of an ask that could take something then."""
         ends: list[int] = []
         for key, one in self.pending:
             leaf = self.made.leaf(key)

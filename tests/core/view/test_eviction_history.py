@@ -161,7 +161,7 @@ def test_it_is_forgotten_when_anything_new_comes_in() -> None:
 
 
 def rivals(count: int) -> Configuration:
-    """Give a leaf, and one that is guaranteed as many cores, without delays."""
+    """Return a leaf, and one that is guaranteed as many cores, without delays."""
     owed = share("b", guaranteed={"vcore": count})
     return configuration(share("a"), owed, props={"preemption.delay": "0s"})
 
@@ -174,7 +174,7 @@ def of_class(name: str, asks: str, node: str | None, priority_class: str | None)
 
 
 def circles(count: int, *, pinned: bool) -> list[Event]:
-    """Give nodes of one memory, each with a circle: low, mid, then high."""
+    """Return nodes of one memory, each with a circle: low, mid, then high."""
     events: list[Event] = [AddApp("a", "root.a"), AddApp("b", "root.b")]
     events += [AddPriorityClass("mid", 2, preempts=True)]
     events += [AddPriorityClass("high", 5, preempts=True)]
@@ -186,7 +186,7 @@ def circles(count: int, *, pinned: bool) -> list[Event]:
 
 
 def victims(count: int, *, pinned: bool) -> list[str]:
-    """Give who was evicted in that many circles."""
+    """Return who was evicted in that many circles."""
     scheduler = PlainScheduler(rivals(count))
     for event in circles(count, pinned=pinned):
         scheduler.submit(event)
@@ -276,7 +276,7 @@ TestHistories = Histories.TestCase
 
 
 def kept_nodes(tree: Contest) -> list[str]:
-    """Give the nodes that are kept, and who has kept each longest: ``n a/s``."""
+    """Return the nodes that are kept, and who has kept each longest: ``n a/s``."""
     found: list[str] = []
     for node in tree.state.nodes.nodes.values():
         keeper = tree.state.kept_nodes.keeper_of(node.name)
@@ -287,7 +287,7 @@ def kept_nodes(tree: Contest) -> list[str]:
 
 
 def with_kept_node(*, most: int | None = None, b: Queue | None = None) -> Contest:
-    """Give a tree in which ``a/s`` keeps ``n``, where ``b/x`` has one of two cores left."""
+    """Return a tree in which ``a/s`` keeps ``n``, where ``b/x`` has one of two cores left."""
     tree = contest(service_leaf(most=most), b or share("b", queue_priority="1"), n=2)
     tree.tell(ask_of_b("x", priority=9), ask_of_b("y", priority=9))
     tree.tell(service(vcore=2))
@@ -297,7 +297,7 @@ def with_kept_node(*, most: int | None = None, b: Queue | None = None) -> Contes
 
 
 def member(name: str, vcore: int = 1) -> AddAsk:
-    """Give the event of a member of ``g`` that requires ``n``."""
+    """Return the event of a member of ``g`` that requires ``n``."""
     return attrs.evolve(service(name, vcore), gang="default/g")
 
 

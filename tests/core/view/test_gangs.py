@@ -58,7 +58,7 @@ def view_gang(
     creation: int = 1,
     **places: int,
 ) -> ViewGang:
-    """Give a gang with so many members in each place that is named."""
+    """Return a gang with so many members in each place that is named."""
     pending, waiting, parked, bound = (
         places.get(place, 0) for place in ("pending", "waiting", "parked", "bound")
     )
@@ -77,7 +77,7 @@ def view_gang(
 
 
 def group(*gangs: ViewGang, more: str = "") -> ViewGroup:
-    """Give a group of gangs, and of names for which there is none."""
+    """Return a group of gangs, and of names for which there is none."""
     return ViewGroup((*(one.name for one in gangs), *more), list(gangs))
 
 
@@ -234,7 +234,7 @@ def empty_index() -> GangIndex:
 
 
 def book_of(**lists: str) -> GangIndex:
-    """Give a book of gangs of one-letter names, each with those that it names, in this order."""
+    """Return a book of gangs of one-letter names, each with those that it names, in this order."""
     gang_index = empty_index()
     for creation, (name, groups) in enumerate(lists.items(), 1):
         gang_index.redefine(gang_index.touch(name), definition(groups), creation)
@@ -430,7 +430,7 @@ class World:
         self.nodes.add(name, Resources({"vcore": vcore}), {}, schedulable=True)
 
     def known(self, of: Shape) -> int:
-        """Give the bit of a shape of which an ask is pending."""
+        """Return the bit of a shape of which an ask is pending."""
         bit = self.shapes.add(of)
         self.shapes.acquire(bit)
         self.nodes.shape_added(bit)

@@ -54,7 +54,7 @@ def gang_snapshot(tree: Tree, name: str = "g") -> GangSnapshot:
 
 
 def two_leaves(size: int, first: dict[str, str] | None = None, **most: str) -> Tree:
-    """Give a tree with the application ``p`` in ``root.a`` and ``q`` in ``root.b``."""
+    """Return a tree with the application ``p`` in ``root.a`` and ``q`` in ``root.b``."""
     tree = make_tree(
         "n",
         config=configuration(
@@ -466,7 +466,7 @@ def recorded_checks(*, heeded: bool) -> Generator[list[tuple[tuple[str, ...], bo
 
 
 def trees(most: dict[str, str], *nodes: Resources, blocking: bool = False) -> Tree:
-    """Give a tree with ``p`` in the leaf ``a``, which may have ``most``, and ``q`` in ``b``."""
+    """Return a tree with ``p`` in the leaf ``a``, which may have ``most``, and ``q`` in ``b``."""
     properties = BLOCKING if blocking else {}
     leaf = queue("a", resources={"max": most}, properties=properties)
     tree = Tree(configuration(leaf, queue("b")))
@@ -477,7 +477,7 @@ def trees(most: dict[str, str], *nodes: Resources, blocking: bool = False) -> Tr
 
 
 def is_hopeless(tree: Tree, *events: Event) -> bool:
-    """Give what is said of the group of the gang ``g`` when these events have come."""
+    """Return what is said of the group of the gang ``g`` when these events have come."""
     tree.enter(*events)
     tree.hear()
     state: ViewState = vars(tree.machine.view)["_state"]

@@ -57,7 +57,7 @@ class TreeWithCommits(Tree):
 
 
 def tree_with_commits(*nodes: int) -> TreeWithCommits:
-    """Give a tree with nodes of so many millicores and the application ``p``."""
+    """Return a tree with nodes of so many millicores and the application ``p``."""
     tree = TreeWithCommits(configuration(queue("a"), queue("b")))
     tree.add_app("p", "root.a")
     for number, vcore in enumerate(nodes):
@@ -184,7 +184,7 @@ def test_queues_count_what_waits_as_allocated() -> None:
 
 
 def rivals(**nodes: int) -> Contest:
-    """Give ``b``, whose asks come first, and ``a``, which reclaims from it at once."""
+    """Return ``b``, whose asks come first, and ``a``, which reclaims from it at once."""
     leaf = share("b", queue_priority="1")
     return at_once(share("a", guaranteed=SIX), leaf, **nodes)
 
@@ -538,7 +538,7 @@ PLACES = st.sampled_from([None, WAITS, (False, "m", ()), BOUND])
 
 
 def may_move(before: RecordedPlace, after: RecordedPlace) -> bool:
-    """Say whether rounds may move an ask so: what is bound stays so."""
+    """Return whether rounds may move an ask so: what is bound stays so."""
     if before is None:
         return after is not None
     bound, node = before[:2]

@@ -119,7 +119,7 @@ class World:
         return self
 
     def order(self, path: str = "root") -> list[str]:
-        """Give the children of a parent in order, by their own names."""
+        """Return the children of a parent in order, by their own names."""
         self.refresh()
         parent = self.parent(path)
         listed = [child for child in parent.children.values() if child.open]

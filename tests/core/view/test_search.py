@@ -161,7 +161,7 @@ def test_what_is_remembered_for_an_ask_holds_until_an_end_is_overdue() -> None:
 def start_and_expiry(
     site: Site, searches: SearchCache, party: Party, now_s: int
 ) -> tuple[PartyStart | None, int | None]:
-    """Give what is found for a party, and until when; None for the instant without a search."""
+    """Return what is found for a party, and until when; None for the instant without a search."""
     search = StartSearch(site.state, now_s * S, ())
     what, until_us = searches.find(search, party, (), now_s * S)
     return what, until_us // S if search.until_us == until_us else None
@@ -503,7 +503,7 @@ def test_known_ends_come_before_unknown_ones() -> None:
 
 
 def waiting() -> Site:
-    """Give a site whose nodes are too full for a gang."""
+    """Return a site whose nodes are too full for a gang."""
     site = Site(4, 4)
     site.tell(job("x", 3, 10, node="n1"), job("y", 3, 20, node="n2"))
     site.tell(gang_of(3), job("m", 2, gang="default/g", count=2), job("n", 1, gang="default/g"))
@@ -513,7 +513,7 @@ def waiting() -> Site:
 def instants(
     site: Site, rooms: CapacityCache, now_s: int = 0, held: dict[str, Amounts] | None = None
 ) -> object:
-    """Give the instants in seconds at which there may be room, and the nodes with room then."""
+    """Return the instants in seconds at which there may be room, and the nodes with room then."""
     members = [site.member(f"a/{name}") for name in ("m-0", "m-1", "n")]
     start_and_expiry = rooms.timeline(members, ("default/g",), now_s * S, held or {})
     return [(at if at == NOW else at[1] // S, sorted(nodes)) for at, nodes in start_and_expiry]

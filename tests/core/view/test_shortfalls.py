@@ -70,7 +70,7 @@ def facts(scheduler: PlainScheduler, ask: str = "x-0") -> Mapping[str, object]:
 
 
 def in_queue(*events: What, app: AddApp | None = None, **fields: object) -> PlainScheduler:
-    """Give a scheduler with a large node, and a queue with some fields."""
+    """Return a scheduler with a large node, and a queue with some fields."""
     first: list[What] = [node("n", gpu=500, vcore=500_000), app or AddApp("p", "root.a")]
     return scheduler_after(*first, *events, config=configuration(queue("a", **fields)))
 
@@ -214,7 +214,7 @@ class Cluster:
     limit: Mapping[str, int]
 
     def steps(self) -> list[Step]:
-        """Give the events that make it."""
+        """Return the events that make it."""
         events: list[What] = [
             Configure(self._configuration()),
             AddApp("u", "root.a", user="u"),
@@ -235,7 +235,7 @@ class Cluster:
         return configuration(queue("a", **fields), limits=limits)
 
     def fits(self) -> bool:
-        """Say whether as many members as needed can be arranged: all choices are tried."""
+        """Return whether as many members as needed can be arranged: all choices are tried."""
         return any(
             self._placed([dict(one) for one in self.nodes], [amounts for amounts, _ in chosen])
             for chosen in combinations(self.members, self.least)

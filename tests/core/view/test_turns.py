@@ -17,7 +17,7 @@ UNSORTED = props(application_sort_priority="disabled")
 
 
 def make_tree(*queues: Queue, vcore: int = 10, **apps: str) -> Tree:
-    """Give a tree of one node, on which something has everything that is left."""
+    """Return a tree of one node, on which something has everything that is left."""
     tree = Tree(configuration(*queues))
     tree.add_nodes("n", vcore=vcore)
     for name, path in apps.items():
@@ -322,7 +322,7 @@ def place(tree: Tree, app: str, ask: str) -> str:
 
 
 def plain_tree(*queues: Queue, vcore: int = 10, **apps: str) -> Tree:
-    """Give a tree of one node, and applications in queues."""
+    """Return a tree of one node, and applications in queues."""
     tree = Tree(configuration(*queues))
     tree.add_nodes("n", vcore=vcore)
     for name, path in apps.items():
@@ -337,7 +337,7 @@ def position(tree: Tree, ask: str) -> int | None:
 
 
 def in_order(tree: Tree) -> list[str]:
-    """Give all pending asks by their positions, each of which is there once."""
+    """Return all pending asks by their positions, each of which is there once."""
     placed = {position(tree, f"{app}/{ask}"): f"{app}/{ask}" for app, ask in tree.machine.pending()}
     assert sorted(filter(None, placed)) == list(range(1, len(placed) + 1))
     return [placed[number] for number in range(1, len(placed) + 1)]

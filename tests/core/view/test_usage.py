@@ -24,7 +24,7 @@ CORES: Final = 8
 def configuration_of(
     weights: Mapping[str, int], half_life_us: int = HALF_LIFE_S * S
 ) -> Configuration:
-    """Give a configuration with a leaf for each name, with its weight."""
+    """Return a configuration with a leaf for each name, with its weight."""
     leaves = tuple(
         QueueConfig(name, f"root.{name}", is_parent=False, settings=Settings(weight=weight))
         for name, weight in weights.items()
@@ -81,7 +81,7 @@ class Site:
             self.scheduler.advance(start_us + S)
 
     def parts(self, seconds: int) -> dict[str, float]:
-        """Give the part of each queue of what was allocated in the last seconds."""
+        """Return the part of each queue of what was allocated in the last seconds."""
         last = self.had[-seconds:]
         whole = sum(second["root"] for second in last)
         return {name: sum(second[name] for second in last) / whole for name in last[0]}
@@ -132,7 +132,7 @@ def test_who_comes_for_one_hour_a_day_gets_its_part_of_the_day_then() -> None:
 
 
 def plainly(used: int, amounts: list[int]) -> int:
-    """Give a usage after ticks, by the recurrence."""
+    """Return a usage after ticks, by the recurrence."""
     for amount in amounts:
         used = used * 4283353945 // 2**32 + amount
     return used

@@ -230,7 +230,7 @@ ORDERS = {"s": SchedulingOrder.STRICT, "b": SchedulingOrder.BACKFILL, "g": Sched
 
 
 def line(orders: str) -> tuple[Scopes, list[ParentView | LeafView]]:
-    """Give the scopes of one path, from the root down to a leaf, with these orders."""
+    """Return the scopes of one path, from the root down to a leaf, with these orders."""
     queues: list[ParentView | LeafView] = []
     scopes = Scopes({})
     for key, order in enumerate(orders):

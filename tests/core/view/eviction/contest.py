@@ -39,7 +39,7 @@ def share(
     most: Amounts | None = None,
     **properties: str,
 ) -> Queue:
-    """Give a queue with quotas in base units; ``queue_priority="1"`` is a property."""
+    """Return a queue with quotas in base units; ``queue_priority="1"`` is a property."""
     return share_of(name, properties, *children, guaranteed=guaranteed, most=most)
 
 
@@ -50,7 +50,7 @@ def share_of(
     guaranteed: Amounts | None = None,
     most: Amounts | None = None,
 ) -> Queue:
-    """Give a queue as :func:`share` does, with properties that are known already."""
+    """Return a queue as :func:`share` does, with properties that are known already."""
     resources = {"guaranteed": _written(guaranteed or {}), "max": _written(most or {})}
     return queue(name, *children, resources=resources, properties=props(**properties))
 
@@ -62,7 +62,7 @@ def _written(amounts: Amounts) -> dict[str, str]:
 
 
 def urgent(app: str, name: str = "x", **amounts: int) -> AddAsk:
-    """Give the event of an ask of priority 10 that may preempt."""
+    """Return the event of an ask of priority 10 that may preempt."""
     return AddAsk(app, name, Resources(amounts or {"vcore": 1}), priority_class="high")
 
 
@@ -107,7 +107,7 @@ class Contest(Tree):
         return found
 
     def ask(self, name: str) -> tuple[ViewApp, Ask]:
-        """Give a pending ask: ``application/ask``."""
+        """Return a pending ask: ``application/ask``."""
         owner, _, ask = name.partition("/")
         return self.app(owner), self.app(owner).pending[ask]
 
@@ -151,7 +151,7 @@ class Contest(Tree):
         )
 
     def planned(self, eligibility: Eligibility) -> str | None:
-        """Give the best plan in short: ``n1: b/x b/y``."""
+        """Return the best plan in short: ``n1: b/x b/y``."""
         plan = self.plan(eligibility)
         return None if plan is None else f"{plan.node.name}: {names(plan.victims)}"
 
@@ -161,7 +161,7 @@ def names(victims: tuple[Victim, ...]) -> str:
 
 
 def contest(*queues: Queue, **nodes: int) -> Contest:
-    """Give a tree with an application in each leaf, which is named like its leaf.
+    """Return a tree with an application in each leaf, which is named like its leaf.
 
     Whoever wants to take something has to wait for an hour, unless a queue says otherwise.
 
@@ -173,14 +173,14 @@ def contest(*queues: Queue, **nodes: int) -> Contest:
 
 
 def at_once(*queues: Queue, **nodes: int) -> Contest:
-    """Give a tree as :func:`contest` does, in which nobody has to wait to take anything."""
+    """Return a tree as :func:`contest` does, in which nobody has to wait to take anything."""
     return contest_with(queues, nodes, delay="0s")
 
 
 def contest_with(
     queues: Sequence[Queue], nodes: Amounts, *, delay: str = "1h", enabled: bool = True
 ) -> Contest:
-    """Give a tree with another delay, or without preemption."""
+    """Return a tree with another delay, or without preemption."""
     preemption = {"enabled": "true" if enabled else "false"}
     config = configuration(*queues, props={"preemption.delay": delay}, preemption=preemption)
     tree = Contest(config)
@@ -194,7 +194,7 @@ def contest_with(
 def tree_of(
     properties: Mapping[str, Mapping[str, str]] | None = None, **guaranteed: Amounts
 ) -> Contest:
-    """Give a tree with ``a`` and ``b`` below ``p``, and ``p`` and ``d`` below ``q``, beside ``c``.
+    """Return a tree: ``a`` and ``b`` below ``p``, ``p`` and ``d`` below ``q``, and ``c`` beside it.
 
     The ask ``a/x`` is pending there.
 

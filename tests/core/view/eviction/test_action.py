@@ -18,7 +18,7 @@ STRICT_ORDER = {"application_sort_blocking": "enabled"}
 
 
 def asks_looked_at(tree: Contest, action: EvictionAction, now_us: int = HOUR_US) -> list[str]:
-    """Give who is looked at, if nobody can take anything."""
+    """Return who is looked at, if nobody can take anything."""
     found: list[str] = []
     for preemptor in action.preemptors(now_us):
         if preemptor is None:
@@ -44,7 +44,7 @@ def preempting(tree: Contest, now_us: int = HOUR_US) -> list[str]:
 def guaranteed_leaf(
     name: str, delay: str = "1h", *, blocking: bool = False, **properties: str
 ) -> Queue:
-    """Give a leaf that is guaranteed much."""
+    """Return a leaf that is guaranteed much."""
     settings = {"preemption_delay": delay, **properties}
     return share_of(name, settings | (STRICT_ORDER if blocking else {}), guaranteed=MUCH)
 

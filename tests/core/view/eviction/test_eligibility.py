@@ -28,13 +28,13 @@ from tests.core.view.eviction.contest import (
 
 
 def reachable(tree: Contest, eligibility: Eligibility) -> set[str]:
-    """Give the leaves of which asks can be victims, by name."""
+    """Return the leaves of which asks can be victims, by name."""
     leaves = tree.state.leaves_below(tree.state.root)
     return {leaf.config.name for leaf in leaves if eligibility.side(leaf.key) is not None}
 
 
 def may_take(tree: Contest, eligibility: Eligibility, unit: str, *, lost: str = "") -> bool:
-    """Say whether asks may be taken together, once others were."""
+    """Return whether asks may be taken together, once others were."""
     losses = Losses()
     for victim in tree.victims(lost):
         losses.take(victim, tree.state.leaf_of(victim.app).upward())
@@ -142,7 +142,7 @@ def test_members_of_the_asking_group_are_no_victims() -> None:
 
 
 def contenders(**guaranteed: Amounts) -> Contest:
-    """Give ``a`` that wants something, and ``b`` below ``p`` with ``b/x`` of 1 and ``b/y`` of 2."""
+    """Return a claimant ``a``, and ``b`` below ``p`` with ``b/x`` of 1 and ``b/y`` of 2."""
     b, c = share("b", guaranteed=guaranteed.get("b")), share("c")
     p = share("p", b, c, guaranteed=guaranteed.get("p"))
     tree = contest(share("a", guaranteed=SIX), p, n=4)
@@ -266,7 +266,7 @@ def test_a_leaf_can_give_itself_everything() -> None:
 
 
 def in_order(tree: Contest, eligibility: Eligibility, names: str, *, lost: str = "") -> list[str]:
-    """Give asks in the order of victims, once others were taken."""
+    """Return asks in the order of victims, once others were taken."""
     losses = Losses()
     for victim in tree.victims(lost):
         losses.take(victim, tree.state.leaf_of(victim.app).upward())
@@ -350,7 +350,7 @@ def test_only_what_is_worth_strictly_less_is_preempted(priority: int, taken: boo
 
 
 def ranked(*leaves: Queue, priorities: str = "0000") -> Contest:
-    """Give an ask ``a/x`` and leaves with two asks each, of these priorities."""
+    """Return an ask ``a/x`` and leaves with two asks each, of these priorities."""
     tree = contest(share("a", guaranteed=SIX), *leaves, n=9)
     for number, priority in enumerate(priorities):
         app = leaves[number // 2]["name"]
@@ -462,14 +462,14 @@ def test_why_victims_are_taken() -> None:
 
 
 def bound_gang(*events: Event, need: int, count: int) -> Contest:
-    """Give a tree in which so many members ``b/x-0``, … of a gang ``g`` are bound."""
+    """Return a tree in which so many members ``b/x-0``, … of a gang ``g`` are bound."""
     tree = contest(share("a"), share("b"), n=9)
     tree.tell(gang("g", need, mode=LOOSE), members("g", "x", count, app="b"), *events)
     return tree
 
 
 def unit(tree: Contest, of: str, *, taken: str = "") -> str:
-    """Give who goes with a member, once others were taken."""
+    """Return who goes with a member, once others were taken."""
     gang_index = UnitTracker(tree.state)
     gang_index.take(tree.victims(taken))
     return names(gang_index.unit_of(tree.victim(of)))

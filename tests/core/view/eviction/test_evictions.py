@@ -24,7 +24,7 @@ NOW_US = 7_000_000
 
 
 def holding() -> Contest:
-    """Give ``b`` with a plain ask, a satisfied gang, a waiting member, and one that is to park.
+    """Return ``b`` with a plain ask, a satisfied gang, a waiting member, and one that is to park.
 
     The last one is bound as one of a gang that has timed out since.
     """
@@ -41,7 +41,7 @@ def evictions(tree: Contest) -> tuple[Evictions, Placements]:
 
 
 def view_of_b(tree: Contest) -> Mapping[str, object]:
-    """Give all that the view says of ``b``, its queues and its node."""
+    """Return all that the view says of ``b``, its queues and its node."""
     app, leaf, node = tree.app("b"), tree.leaf("p.b"), tree.state.nodes.nodes["n"]
     gangs = tree.state.gangs.values()
     return {
@@ -182,13 +182,13 @@ def test_what_was_bound_before_this_batch_counts_for_the_state() -> None:
 
 
 def rivals(**nodes: int) -> Contest:
-    """Give ``b``, whose asks come first, and ``a``, which reclaims from it at once."""
+    """Return ``b``, whose asks come first, and ``a``, which reclaims from it at once."""
     leaf = share("b", queue_priority="1")
     return at_once(share("a", guaranteed={"vcore": 1}), leaf, **nodes)
 
 
 def states(tree: Contest, *events: AddAsk) -> list[str]:
-    """Give the states of ``b`` that a batch says."""
+    """Return the states of ``b`` that a batch says."""
     return [one.state or "" for one in tree.settle(*events) if one.app == "b" and one.state]
 
 
@@ -273,7 +273,7 @@ def test_who_was_evicted_twice_is_said_to_be_once() -> None:
 
 
 def line(text: str) -> Decision:
-    """Give a decision: ``released b/x preempted``."""
+    """Return a decision: ``released b/x preempted``."""
     kind, ask, *reason = text.split()
     return Decision(
         Kind(kind), app=ask[0], ask=ask[2:], reason=Reason(reason[0]) if reason else None

@@ -16,7 +16,7 @@ from tests.core.view.eviction.contest import at_once, contest, contest_with, sha
 
 
 def guaranteed_leaf(name: str = "a", *, delay: str = "0s") -> Queue:
-    """Give a leaf that is guaranteed nine."""
+    """Return a leaf that is guaranteed nine."""
     return share(name, guaranteed={"vcore": 9}, preemption_delay=delay)
 
 

@@ -29,7 +29,7 @@ from tests.share import share as fewer
 
 
 def contest_of_two(*events: Event, wanted: AddAsk | None = None, **nodes: int) -> Contest:
-    """Give ``a``, which is guaranteed six and may preempt, and ``b`` with what has come there."""
+    """Return ``a``, which is guaranteed six and may preempt, and ``b`` with what has come there."""
     tree = contest(share("a", guaranteed=SIX), share("b"), share("c"), **nodes)
     for event in events:
         tree.tell(event)
@@ -38,12 +38,12 @@ def contest_of_two(*events: Event, wanted: AddAsk | None = None, **nodes: int) -
 
 
 def ask_on(node: str, name: str, priority: int = 0, vcore: int = 1) -> AddAsk:
-    """Give the event of an ask in ``b`` that can only be on one node."""
+    """Return the event of an ask in ``b`` that can only be on one node."""
     return wish("b", name, priority, node=node, vcore=vcore)
 
 
 def common_plan(tree: Contest) -> str | None:
-    """Give the plan for ``a/x``, where reclaim and preemption have the same."""
+    """Return the plan for ``a/x``, where reclaim and preemption have the same."""
     planned = tree.planned(tree.reclaim("a/x"))
     assert planned == tree.planned(tree.preempt("a/x"))
     return planned
@@ -298,7 +298,7 @@ def limited_queues(draw: st.DrawFn, name: str) -> Queue:
 
 @st.composite
 def full_contests(draw: st.DrawFn) -> Contest:
-    """Give a full cluster in which ``a`` wants something."""
+    """Return a full cluster in which ``a`` wants something."""
     plain = [share(name) for name in APPS]
     others = plain if draw(st.booleans()) else [draw(limited_queues(name)) for name in APPS]
     tree = contest(share("a", guaranteed={"vcore": 99, "memory": 99}), *others)
@@ -415,7 +415,7 @@ class PlainSearch:
         return losses
 
     def on_node(self, node: Node, taken: Sequence[VictimUnit]) -> set[str]:
-        """Give the types that the node lacks."""
+        """Return the types that the node lacks."""
         gone = [one.allocation.ask for unit in taken for one in unit if one.node is node]
         return {
             name
@@ -455,7 +455,7 @@ def quotas(least: int, most: int) -> st.SearchStrategy[Mapping[str, int]]:
 
 @st.composite
 def queues(draw: st.DrawFn, name: str, *children: Queue) -> Queue:
-    """Give a queue; ``a`` is guaranteed much, and only what is above others limits much."""
+    """Return a queue; ``a`` is guaranteed much, and only what is above others limits much."""
     guaranteed = quotas(4, 9) if name == "a" else quotas(1, 2) | NO_QUOTA
     return share(
         name,
@@ -477,7 +477,7 @@ def seldom(mostly: str, other: str) -> st.SearchStrategy[str]:
 
 @st.composite
 def holders(draw: st.DrawFn, number: int) -> list[Event]:
-    """Give the events of an ask, or of a gang, that may get a node."""
+    """Return the events of an ask, or of a gang, that may get a node."""
     name, app = f"x{number}", draw(st.sampled_from("bbcda"))
     priority = draw(PRIORITIES)
     if draw(st.integers(0, 2)):
@@ -494,7 +494,7 @@ def holders(draw: st.DrawFn, number: int) -> list[Event]:
 
 @st.composite
 def contests(draw: st.DrawFn) -> Contest:
-    """Give a tree in which ``a/x`` is pending."""
+    """Return a tree in which ``a/x`` is pending."""
     leaves = {name: draw(queues(name)) for name in NAMES}
     below = draw(st.sampled_from(["bc", "bc", "ab", "abc", ""]))
     top = [leaf for name, leaf in leaves.items() if name not in below]

@@ -24,14 +24,14 @@ from tests.core.view.eviction.contest import Contest, at_once, contest, names, s
 
 
 def service_leaf(name: str = "a", *, most: int | None = None, **properties: str) -> Queue:
-    """Give a leaf whose asks for one node are node services."""
+    """Return a leaf whose asks for one node are node services."""
     return serving_with(properties, name, most=most)
 
 
 def serving_with(
     properties: Mapping[str, str], name: str = "a", *, most: int | None = None
 ) -> Queue:
-    """Give a leaf as :func:`serving` does, with properties that are known already."""
+    """Return a leaf as :func:`serving` does, with properties that are known already."""
     limit = None if most is None else {"vcore": most}
     return share_of(name, {"preemption_required_node": "enabled", **properties}, most=limit)
 
@@ -48,7 +48,7 @@ def ask_of_b(name: str, vcore: int = 1, priority: int = 0, node: str | None = No
 
 
 def plan_in(tree: Contest) -> str | None:
-    """Give the plan that is found in the present state: ``a/s n: b/x b/y``."""
+    """Return the plan that is found in the present state: ``a/s n: b/x b/y``."""
     services = NodeServices(tree.state, Planner(tree.state, tree.victim_index()))
     plan = all_at_once(services.find())
     if plan is None:
@@ -251,7 +251,7 @@ class PlainServices:
         return held + ask.size <= self.rules.most.get(ask.leaf, 1000)
 
     def lacks_room_only(self, ask: PlainAsk) -> bool:
-        """Say whether a service lacks nothing, or nothing but room."""
+        """Return whether a service lacks nothing, or nothing but room."""
         return (
             self.is_service(ask)
             and ask.at is None
