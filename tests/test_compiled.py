@@ -74,7 +74,7 @@ def test_python_is_taken_instead_of_compiled_modules_if_that_is_asked_for(tmp_pa
         shutil.copytree(
             package, tmp_path / package.name, ignore=shutil.ignore_patterns(f"*{SUFFIX}")
         )
-    # No module: whoever takes it fails.
+    # No module: its import fails.
     (tmp_path / "muster_core" / "structures" / f"ranking{SUFFIX}").write_text("", "utf-8")
 
     def muster(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:

@@ -48,7 +48,7 @@ INTERNAL = {"offer", "end", "is_over", "take_now"}
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an environment that has the wheel and what it stands on, and give its Python.
+    """Make an environment with the wheel and its dependencies, and return its Python.
 
     Where Muster is installed for its own tests, that is a path to the source tree. Paths in
     the packages of others are not followed, so the wheel is all that there is of Muster.
@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def output_of(*command: str | Path, cwd: Path) -> tuple[int, str]:
-    """Run a command; give its status, and what it says."""
+    """Run a command; return its status and its output."""
     done = subprocess.run(
         command,
         cwd=cwd,

@@ -429,7 +429,7 @@ def rows(rule: str) -> list[list[str]]:
 
 
 def quoted(text: str) -> list[str]:
-    """Return what stands between backticks."""
+    """Return the words between backticks."""
     return re.findall(r"`([^`]+)`", text)
 
 

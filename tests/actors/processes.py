@@ -1,4 +1,4 @@
-"""What the tests of real processes share: a FIFO, who still runs, and an ask for a command."""
+"""Helpers for tests with real processes: a FIFO, checks of processes, an ask for a command."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def state_of(pid: int) -> str:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process runs; who has ended and is not reaped does not."""
+    """Return whether a process runs; one that has ended and is not reaped does not."""
     return state_of(pid) not in ("X", "Z")
 
 
 def group_has_ended(group: int) -> bool:
-    """Return whether nobody of a process group runs."""
+    """Return whether no process of a group runs any more."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     return not any(is_running(pid) and group_of(pid) == group for pid in pids)
 

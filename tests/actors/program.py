@@ -81,7 +81,7 @@ def watchdog(seconds: float = 120) -> Generator[None]:
 
 @contextmanager
 def shuffled(seed: int) -> Generator[None]:
-    """Have trio shuffle the tasks that are ready as the seed says; for runs begun inside.
+    """Let trio shuffle the runnable tasks by a seed, in runs that begin inside the block.
 
     Rounds do not pause by the clock meanwhile, so that two runs have the same steps.
     """
@@ -165,7 +165,7 @@ WAITS: Final[dict[str, Call]] = {
 
 @attrs.define
 class Caller:
-    """A task outside of the block; it is answered in the end."""
+    """A task outside of the block; its call gets an answer in the end."""
 
     answers: list[str] = attrs.field(factory=list[str])
 
@@ -181,7 +181,7 @@ class Caller:
 
 
 async def prepare(scheduler: muster.Scheduler) -> None:
-    """Let in what the callers speak of."""
+    """Submit the node, the application and the asks that the callers use."""
     huge = Resources({"vcore": 1000})
     await scheduler.submit_many(
         [NODE, APP, ask("stays"), ask("k", count=5), AddAsk("a", "huge", huge)]

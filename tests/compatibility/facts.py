@@ -34,7 +34,7 @@ class Facts:
     demands: set[tuple[str, str]] = attrs.field(factory=set[tuple[str, str]])
 
     def promise(self, key: str, value: object = "") -> None:
-        """Add a promise; what stands there twice has to be the same."""
+        """Add a promise; a second one of the same name must be equal."""
         text = " ".join(f"{value}".split())
         if self.promises.setdefault(key, text) != text or " = " in key or " needs " in key:
             msg = f"cannot be a promise: {key} = {text}; there is {self.promises[key]}"

@@ -53,7 +53,7 @@ def names() -> dict[str, Facts]:
 
 
 def kind(value: object) -> str:
-    """Tell what something is."""
+    """Return the kind of an object."""
     if isinstance(value, type):
         return "class"
     if callable(value) and get_origin(value) is None and not isinstance(value, Enum):
@@ -174,7 +174,7 @@ def add_arguments(facts: Facts, name: str, value: Any, skips: int) -> None:  # n
 
 
 def shown(default: object) -> str:
-    """Tell a default; of an object with many fields only its class."""
+    """Return a default as a text; of an object with many fields only its class."""
     if attrs.has(type(default)) or callable(default):
         return f"a {type(default).__name__}"
     if default == sys.executable:

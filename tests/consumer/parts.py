@@ -34,7 +34,7 @@ class Containers:
 @final
 @attrs.define
 class Stepped:
-    """A clock that somebody else moves.
+    """A clock that a test or a driver moves.
 
     Attributes:
         at_us: How late it is.
@@ -82,7 +82,7 @@ class History:
 
 
 def command(allocation: muster.Allocation) -> Command:
-    """Say what is to run for an ask."""
+    """Return the command to run for an ask."""
     assert_type(allocation.number, int)
     if allocation.work is not None:
         assert_type(allocation.work.command, tuple[str, ...] | str | None)

@@ -1,4 +1,4 @@
-"""Short ways to make what the tests of the core are about.
+"""Builders for the tests of the core.
 
 Resources, nodes, trees, a directory of names, an index of nodes, an application.
 """
@@ -184,7 +184,7 @@ class Names:
         return routes
 
     def refused(self, event: Admissible) -> str:
-        """Check that an event is refused and changes nothing; give the message."""
+        """Check that an event is refused and changes nothing; return the message."""
         before = self.picture()
         with pytest.raises(RefusedError) as refusal:
             self.registry.handle(event, Origin(next(self._seq)))
@@ -276,7 +276,7 @@ class Nodes:
 
 
 class Application:
-    """An application and what a coordinator would tell it."""
+    """An application, driven as a coordinator drives it."""
 
     def __init__(self, *, skip_starting: bool = False) -> None:
         self.machine = ApplicationMachine(identity(skip_starting=skip_starting))
@@ -331,7 +331,7 @@ class Application:
         return self.machine.snapshot().state
 
     def refused(self, request: AppRequest) -> str:
-        """Check that a request is refused and changes nothing; give the message."""
+        """Check that a request is refused and changes nothing; return the message."""
         before = (self.machine.snapshot(), self.machine.values())
         report = self.tell(request)
         (say,) = report.actions
@@ -348,7 +348,7 @@ def decisions_of(report: AppReport) -> list[Decision]:
 
 
 def summaries_of(report: AppReport) -> list[str]:
-    """Return what is said in short: ``released x n completed``, ``Accepted``."""
+    """Return the decisions in short: ``released x n completed``, ``Accepted``."""
     return [
         decision.state
         or " ".join(filter(None, (decision.kind, decision.ask, decision.node, decision.reason)))

@@ -99,7 +99,7 @@ def counted() -> Counter[str]:
 
 
 def entries(*owners: object) -> int:
-    """Count what is in all containers that somebody has, anywhere."""
+    """Count the entries of all containers below some objects."""
     elsewhere = type | ModuleType | FunctionType | BuiltinFunctionType
     seen: dict[int, object] = {}
     found, number = list(owners), 0

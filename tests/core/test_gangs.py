@@ -138,7 +138,7 @@ def test_groups_are_what_is_connected(
     for name, named, looked_at in steps:
         changed = links.relink(name, named)
         lists[name] = named
-        # All and only the groups that somebody has seen and that are others now.
+        # All and only the groups that were looked up and have changed since.
         outdated = {group for group in asked if connected(lists, group[0]) != group}
         assert outdated <= changed <= asked
         asked -= changed

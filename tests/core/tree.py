@@ -89,7 +89,7 @@ class Tree:
                 self._deliver(self.machine.enter(event, index))
 
     def settle(self, *events: Event | str) -> list[Decision]:
-        """End the batch, after these events; give what it decided."""
+        """End the batch, after these events; return what it decided."""
         self.enter(*events)
         self._begin()
         before = len(self.log)
@@ -97,14 +97,14 @@ class Tree:
         return [announced.decision for announced in self.log[before:]]
 
     def refused(self, event: Event) -> str:
-        """Enter an event that is to be refused, alone in a batch; give the message."""
+        """Enter an event that must be refused, alone in a batch; return the message."""
         decisions = self.settle(event)
         refusals = [one.message for one in decisions if one.kind is Kind.REJECTED]
         assert len(refusals) == len(decisions) == 1, decisions
         return refusals[0] or ""
 
     def hear(self) -> str | None:
-        """Hear the owners in the middle of a batch; give why the last event was refused."""
+        """Let the owners report in the middle of a batch; return why the last event was refused."""
         self._hear_owners()
         return self.machine.refusal_of(self.machine.entered)
 
@@ -408,12 +408,12 @@ def codes(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> list[Code]:
 
 
 def message_of(tree: Tree, code: Code, ask: str = "p/x", at_us: int | None = None) -> str:
-    """Return what is said with a code, of which there is one."""
+    """Return the message of the only reason with a code."""
     (message,) = (one.message for one in explain(tree, ask, at_us).reasons if one.code is code)
     return message
 
 
 def facts(tree: Tree, code: Code, ask: str = "p/x") -> Mapping[str, Fact]:
-    """Return the facts that come with a code, of which there is one."""
+    """Return the facts of the only reason with a code."""
     (found,) = (one.facts for one in explain(tree, ask).reasons if one.code is code)
     return found

@@ -37,7 +37,7 @@ PAGE_COUNT = 4
 
 
 def start(state: Path, *, until: str) -> list[str]:
-    """Run the service until it says something, kill it, and give all that it has said.
+    """Run the service until a line ends in some way, kill it, and return all lines.
 
     Args:
         state: Its folder.
@@ -142,7 +142,7 @@ def test_the_service(mode: str) -> None:
             "pending": {"vcore": 2000},
         }
 
-        # Somebody waits for the second job while the first goes.
+        # A client waits for the second job while the first goes.
         with ThreadPoolExecutor() as pool:
             waiting = pool.submit(client.get, "/jobs/two", params={"wait": 30})
             assert client.delete("/jobs/one").status_code == 204

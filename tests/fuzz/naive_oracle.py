@@ -14,7 +14,7 @@ from tests.naive.scheduler import NaiveScheduler
 
 
 def naive(outcome: Outcome) -> list[str]:
-    """Say where the plain algorithm decides differently on what was let in."""
+    """Return where the plain algorithm decides differently on the same events."""
     story = outcome.story
     entries = list(decided((one.at_us, one.event) for one in story.entries))
     if any(speaks_of_queue_objects(event) for _, _, event in entries):

@@ -51,7 +51,7 @@ def work(first: int, stride: int, until: float, results: Queue[Line]) -> None:
 
 
 def line_of(seed: int, tally: Tally, finding: Finding | None, seconds: float) -> Line:
-    """Tell of one seed."""
+    """Make the line of one seed."""
     line: Line = {
         "seed": seed,
         "seconds": round(seconds, 3),
@@ -101,7 +101,7 @@ class Report:
             self.findings.append((line["seed"], line["finding"]))
 
     def brief(self) -> str:
-        """Say in one line how much was done."""
+        """Return in one line how much was done."""
         return (
             f"{self.seeds:,} seeds, {self.programs:,} programs, {self.calls.total():,} calls, "
             f"{len(self.orders):,} interleavings, {len(self.findings)} findings"

@@ -314,7 +314,7 @@ def search(
 
 
 def fault(check: Check, steps: Sequence[Step], counts: Counter[str] | None = None) -> str | None:
-    """Say what is wrong with a feed, in many lines; None if nothing is."""
+    """Return what is wrong with a feed, in many lines; None if nothing is."""
     try:
         reached = check(steps)
     except AssertionError as difference:

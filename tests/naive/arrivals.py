@@ -269,7 +269,7 @@ def _remove_app(world: World, event: RemoveApp) -> None:
 
 
 def add_ask(world: World, event: AddAsk, now_us: int, *, is_bound: bool = False) -> list[Ask]:
-    """Add the asks of an event; give them."""
+    """Add the asks of an event; return them."""
     app = _app(world, event.app)
     _refuse_if(app.state == "Completed", f"app: {event.app!r} has completed")
     _refuse_if(not event.resources and not event.devices, "resources: there is nothing in it")

@@ -67,7 +67,7 @@ class Claim(ABC):
 
     @abstractmethod
     def message(self, victim: Ask) -> str:
-        """Say to a person why a victim went."""
+        """Return the message about a victim, for people."""
 
     def _inside(self, victim: Ask) -> bool:
         """Return whether a victim is below the top, no partner of the ask and no node service."""
@@ -479,7 +479,7 @@ def serve(world: World, now_us: int) -> bool:
 
 
 def help_first_claimant(world: World, now_us: int, claim_of: MakeClaim) -> bool:
-    """Help the first ask or group that can claim something; say whether there was one."""
+    """Help the first ask or group that can claim something; return whether there was one."""
     picture = Picture(world)
     tried: set[frozenset[str]] = set()
     for ask in candidates(picture):

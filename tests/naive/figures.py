@@ -167,7 +167,7 @@ def could_hold(node: Node, ask: Ask) -> bool:
 
 
 def gang_code(world: World, ask: Ask) -> Code | None:
-    """Say why PreFilter refuses an ask, whatever its cycle; None if it does not."""
+    """Return why PreFilter refuses an ask, whatever its cycle; None if it does not."""
     gang = gangs.constrained(world, ask)
     if gang is None:
         return None
@@ -197,7 +197,7 @@ def for_group(world: World, names: frozenset[str]) -> Reserved | None:
 
 
 def _last_reserved(world: World, some: Iterable[Reservation]) -> Reserved:
-    """Tell of the reservation whose scope has the last path."""
+    """Return the figures of the reservation whose scope has the last path."""
     one = max(some, key=lambda one: one.scope)
     places = tuple((ask.full, node) for ask, node in one.nodes)
     waits_for = tuple((ask.full, ask.node or "") for ask in _ending(world, one))
@@ -224,7 +224,7 @@ BACKING_OFF: Final = "BackingOff"
 """The code of an ask that is not tried because its last bind failed a short while ago."""
 
 UNDEFINED = -1
-"""What stands for the number of members that a gang lacks of which nobody knows it."""
+"""The number of members that a gang lacks, where it is unknown."""
 
 
 def figures_of(moment: Moment, ask: Ask, code: str) -> Figures:

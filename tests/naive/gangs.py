@@ -72,7 +72,7 @@ def members(world: World, gang: Gang) -> list[Ask]:
 
 
 def holding(world: World, gang: Gang) -> int:
-    """Say how many members of a gang have a node."""
+    """Return how many members of a gang have a node."""
     return sum(ask.held for ask in members(world, gang))
 
 
@@ -324,7 +324,7 @@ def hold(world: World, ask: Ask, node: Node) -> None:
 
 
 def satisfy(world: World, group: Group, now_us: int) -> list[Ask]:
-    """Satisfy a group and bind what waits of it; give those whose bind failed."""
+    """Satisfy a group and bind what waits of it; return those whose bind failed."""
     decisions: dict[str, Decision] = {}
     for gang in group.gangs:
         if not gang.satisfied:
@@ -339,7 +339,7 @@ def satisfy(world: World, group: Group, now_us: int) -> list[Ask]:
 
 
 def bind_all(world: World, asks: list[Ask], now_us: int) -> list[Ask]:
-    """Bind asks that hold a node, in this order and one step; give those whose bind failed."""
+    """Bind asks that hold a node, in this order and one step; return those whose bind failed."""
     failed = [ask for ask in asks if not _bind(world, ask, now_us)]
     for gang in world.gangs.values():
         if gang.name in {ask.gang for ask in failed}:
@@ -348,7 +348,7 @@ def bind_all(world: World, asks: list[Ask], now_us: int) -> list[Ask]:
 
 
 def bind(world: World, ask: Ask, now_us: int) -> bool:
-    """Bind an ask by itself to the node that it holds; say whether that went well."""
+    """Bind an ask by itself to the node that it holds; return whether that went well."""
     return not bind_all(world, [ask], now_us)
 
 

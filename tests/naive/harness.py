@@ -375,7 +375,7 @@ def run_plainly(
     scheduler: PlainScheduler | None = None,
     settled: Callable[[], None] | None = None,
 ) -> list[Announced]:
-    """Take steps with the machines of Muster, and give what they announced.
+    """Take steps with the machines of Muster, and return what they announced.
 
     Args:
         steps: The steps.
@@ -548,11 +548,11 @@ class Story:
             self.play(*steps)
 
     def play(self, *steps: What | int) -> list[str]:
-        """Work off steps and close the batch; give what was decided of gangs and members."""
+        """Work off steps and close the batch; return what was decided of gangs and members."""
         return list(summary_lines(self.decide(*steps)))
 
     def decide(self, *steps: What | int) -> list[Decision]:
-        """Work off steps and close the batch; give what was decided."""
+        """Work off steps and close the batch; return what was decided."""
         for what in (*steps, SETTLE):
             if isinstance(what, int):
                 self._now_us = what
@@ -570,7 +570,7 @@ class Story:
 
 
 def summary_lines(decisions: Iterable[Decision]) -> Iterable[str]:
-    """Tell what was decided of gangs and asks, and what was refused or warned of."""
+    """Yield a line for each decision about gangs and asks, each refusal and each warning."""
     relevant = {Kind.ASSIGNED, Kind.WAITING, Kind.BOUND, Kind.RELEASED, Kind.REJECTED, Kind.WARNING}
     for decision in decisions:
         if decision.kind in {Kind.GANG_SATISFIED, Kind.GANG_TIMED_OUT}:

@@ -171,7 +171,7 @@ def allowance(name: Name, above: Above) -> Allowance:
 
 
 def faults(queue: QueueConfig, above: Above | None = None) -> list[str]:
-    """Tell what the loader would refuse of the limits of a queue and of those below it."""
+    """Return what the loader would refuse in the limits of a queue and of those below it."""
     found: list[str] = []
     above = {} if above is None else above
     seen: list[Name] = []

@@ -357,7 +357,7 @@ def utilisation(
 Keys = dict[str, object]
 
 NUMBERS: Final = frozenset({"queue.priority", "currentPriority", "priority"})
-"""The keys that say the same to everybody; of others each has its own wording."""
+"""The keys that are compared as numbers; the others have texts of their own."""
 
 
 @final
@@ -381,7 +381,7 @@ class Parting:
 
 
 def parting(picture: Picture, ask: Ask, first: Ask) -> Parting | None:
-    """Say where the way to an ask parts from that to the first; None if they are the same."""
+    """Return where the way to an ask parts from that to the first; None if they are the same."""
     if ask is first:
         return None
     if ask.app is first.app:

@@ -197,7 +197,7 @@ def _first(model: NaiveScheduler) -> dict[str, Reservation]:
 
 
 def _is_preceded(world: World, party: frozenset[Ask]) -> bool:
-    """Return whether in a round of the batch somebody got a node before a party was sought for."""
+    """Return whether a round of the batch placed an ask before it sought a party's nodes."""
     rounds = world.searches
     for number, one in enumerate(rounds, 1):
         end = rounds[number].began if number < len(rounds) else world.moves

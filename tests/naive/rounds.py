@@ -49,7 +49,7 @@ from tests.naive.state import (
 
 
 def resolve(world: World, now_us: int) -> bool:
-    """Help the first group that can be helped, or only say so; say whether anything changed."""
+    """Help the first group that can be helped, or only say so; return whether anything changed."""
     groups = _starving(world)
     for place, group in enumerate(groups):
         later = groups[place + 1 :]
@@ -538,7 +538,7 @@ class _Round:
         self._seen: Picture | None = None
 
     def run(self) -> bool:
-        """Try every ask once, best first; say whether a bind failed."""
+        """Try every ask once, best first; return whether a bind failed."""
         self._start()
         while (ask := self._best(self._look(), ROOT)) is not None:
             self._try(ask)
@@ -546,7 +546,7 @@ class _Round:
         return self._a_bind_failed
 
     def _look(self) -> Picture:
-        """Return a picture of what is now; whoever changes anything says so."""
+        """Return the picture of the present state; every change discards it."""
         if self._seen is None:
             self._seen = Picture(self._world)
         return self._seen

@@ -112,7 +112,7 @@ class NaiveScheduler:
             world.log.append(Decision(Kind.REJECTED, message=str(refusal), index=index))
 
     def close(self, at_us: int) -> list[Decision]:
-        """Close the batch: rounds, deadlocks, clocks, priorities; give what it decided."""
+        """Close the batch: rounds, deadlocks, clocks, priorities; return what it decided."""
         self._run(at_us)
         gangs.keep_clocks(self.world, at_us)
         for gang in self.world.gangs.values():
@@ -172,7 +172,7 @@ class NaiveScheduler:
         self._announced = now
 
     def _announce_reservations(self) -> None:
-        """Say what the last round left, in order of reservation, where it is new or changed."""
+        """Announce the new and changed reservations of the last round, in their order."""
         now = {
             ask: Decision(
                 Kind.RESERVED,
@@ -185,7 +185,7 @@ class NaiveScheduler:
             for ask, node in reservation.nodes
         }
         known = self.world.announced
-        self.world.log += [said for ask, said in now.items() if said != known.get(ask)]
+        self.world.log += [decision for ask, decision in now.items() if decision != known.get(ask)]
         self.world.announced = now
 
     @property
@@ -398,7 +398,7 @@ def _queue(path: str, queue: QueueState) -> QueueSnapshot:
 
 
 def differences(want: Shown, got: Shown) -> list[str]:
-    """Tell where two differ, the model first."""
+    """Return the differences of two states, each with the model's side first."""
     lines: list[str] = []
     for field in attrs.fields(Shown):
         ours: Mapping[str, object] = getattr(want, field.name)

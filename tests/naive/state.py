@@ -216,7 +216,7 @@ class Queue:
 
 @attrs.define
 class PastUsage:
-    """What somebody has had up to the last end of a tick, and since then: by type."""
+    """The usage of a user or queue up to the end of the last tick, and since then: by type."""
 
     used: dict[str, int] = attrs.field(factory=dict[str, int])
     recent: dict[str, int] = attrs.field(factory=dict[str, int])

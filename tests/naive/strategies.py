@@ -345,7 +345,7 @@ class Assembly:
         name = self.some_app(choices) if again else f"p{self.apps}"
         self.apps += not again
         queue = self._queues[(choices.number(256) * 256 + choices.number(256)) % len(self._queues)]
-        if not queue:  # Of that no event can be made; whoever reads it refuses it.
+        if not queue:  # No event can be made of it: its reader refuses it.
             return "queue: '' is empty"
         return AddApp(
             app=name,

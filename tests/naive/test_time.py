@@ -38,7 +38,7 @@ def timed(
 
 
 def releases(story: Story, *steps: What | int) -> list[tuple[int, str, str, str | None]]:
-    """Play steps to the end, and give what was released when, why, and from which node."""
+    """Play steps to the end, and return the releases: when, why, and from which node."""
     story.play(*steps)
     return [
         (batch.at_us // S, one.ask or "", str(one.reason), one.node)

@@ -18,7 +18,7 @@ Holder = tuple[str, str | None]
 
 
 def half_life_us(world: World, holder: Holder) -> int:
-    """Return the half-life of the usage of somebody; 0 if none counts."""
+    """Return the half-life of a usage; 0 if none counts."""
     path, user = holder
     if path not in world.queues:
         return 0
@@ -45,7 +45,7 @@ def holders(world: World) -> Iterator[Holder]:
 
 
 def allocated(picture: Picture, holder: Holder) -> dict[str, int]:
-    """Return what somebody has allocated now."""
+    """Return the present allocation of a user or queue."""
     path, user = holder
     if user is None:
         return picture.allocated[path]
@@ -88,7 +88,7 @@ def tidy(world: World) -> None:
 
 
 def share(picture: Picture, holder: Holder) -> float:
-    """Return the past share of somebody."""
+    """Return the past share of a user or queue."""
     world, (path, user) = picture.world, holder
     past, now = world.usage.get(holder, PastUsage()), allocated(picture, holder)
     tick_us = half_life_us(world, holder) // 256
@@ -111,7 +111,7 @@ def share_of_user(picture: Picture, app: App) -> float | None:
 
 
 def set_usage(world: World, event: SetUsage) -> None:
-    """Replace what somebody has had.
+    """Replace the usage of a user or queue.
 
     Raises:
         RefusedError: If it does not count.

@@ -1,4 +1,4 @@
-"""Compare all that somebody sees of Muster with what it was in another commit::
+"""Compare everything visible of Muster with what it was in another commit::
 
     make same BASE=HEAD~3
     make same BASE=HEAD~3 ONLY="feeds help" FEEDS=500

@@ -1,4 +1,4 @@
-"""Write everything of a kind that somebody sees of Muster, one file for each item::
+"""Write everything visible of Muster, of one kind, one file for each item::
 
     python -m tests.same.fixed CLOCK -m tests.same.collector TREE OUT FEEDS JOBS KIND…
 

@@ -76,7 +76,7 @@ def compare(old: Path, new: Path, least: int) -> Comparison:
 
 
 def difference(old: bytes, new: bytes) -> str:
-    """Tell the first lines that differ, of long ones what is around the first difference."""
+    """Return the first lines that differ; of long ones the part around the first difference."""
     was, is_ = (text.decode("utf-8", "backslashreplace").split("\n") for text in (old, new))
     pairs = enumerate(zip(was, is_, strict=False))
     first = next((at for at, (one, two) in pairs if one != two), min(len(was), len(is_)))

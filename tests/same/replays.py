@@ -119,7 +119,7 @@ def waiting(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 
 def as_json(value: object) -> str:
-    """Tell a value with all that is public of it, wherever its class is defined."""
+    """Return a value as JSON with all its public fields, wherever its class is defined."""
     # Where several tasks add to a map, its order depends on which of them trio runs first.
     return json.dumps(_plain(value), ensure_ascii=False, sort_keys=True)
 

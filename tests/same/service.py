@@ -89,7 +89,7 @@ class FixedService:
         self.answers = answers
 
     def text_of(self, answer: httpx.Response) -> str:
-        """Tell an answer, with nothing in it of the folder of the service."""
+        """Return the text of an answer, without the folder of the service."""
         headers = dict(sorted(answer.headers.items()))
         # Follows from the text, also from what is masked in it.
         headers.pop("content-length", None)
@@ -385,7 +385,7 @@ def write_store(name: str, directory: Path, write: Write) -> None:
 
 
 def cell(value: object) -> str:
-    """Tell a value of a row; of bytes what they mean, where they are msgpack, and a digest."""
+    """Return the text of a value in a row; of bytes a digest, and the content if it is msgpack."""
     if not isinstance(value, bytes):
         return repr(value)
     digest = hashlib.sha256(value).hexdigest()[:12]

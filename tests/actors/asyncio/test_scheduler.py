@@ -349,7 +349,7 @@ def test_a_journal_that_fails_ends_the_block(mode: Mode) -> None:
 
 
 class HastyClock:
-    """A clock by which it is always as late as somebody waits for."""
+    """A clock on which every instant that a caller waits for has come."""
 
     def __init__(self) -> None:
         self._now_us = 0

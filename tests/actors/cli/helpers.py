@@ -38,7 +38,7 @@ def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
 
 
 def run_json(*arguments: str | Path, stdin: str | bytes | None = None) -> tuple[int, Any]:
-    """Run the command with ``--format json``; give the exit status and what it says."""
+    """Run the command with ``--format json``; return the exit status and the JSON."""
     result = run(*arguments, "--format", "json", stdin=stdin)
     return result.exit_code, json.loads(result.stdout)
 
@@ -62,7 +62,7 @@ class Running:
 
 @contextmanager
 def started(*arguments: str | Path) -> Generator[Running]:
-    """Start the command with pipes; at the end it is waited for."""
+    """Start the command with pipes; wait for its end when the block is left."""
     process = subprocess.Popen(
         [*COMMAND, *map(str, arguments)],
         stdin=subprocess.PIPE,
@@ -85,7 +85,7 @@ def started(*arguments: str | Path) -> Generator[Running]:
 
 
 def written(path: Path, text: str) -> Path:
-    """Write a file, and give its name."""
+    """Write a file, and return its path."""
     path.write_text(text, encoding="utf-8")
     return path
 

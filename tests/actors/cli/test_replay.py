@@ -581,7 +581,7 @@ class Terminal:
                     return
 
     def close(self) -> int:
-        """Wait until it has ended; give its exit status."""
+        """Wait until it has ended; return its exit status."""
         status = self.process.wait(timeout=LONGEST_S)
         os.close(self._master)
         if self.process.stdin:

@@ -75,7 +75,7 @@ def elsewhere(version: Version | None) -> Elsewhere:
 
 
 def summary_of(version: Version | None) -> tuple[str, ...] | None:
-    """Say what a version is, and in which line of the feed it comes from."""
+    """Return the fields of a version's decision, and the line of the feed behind it."""
     if version is None:
         return None
     decision = version.announced.decision

@@ -53,7 +53,7 @@ NOT_FEEDS = {"queues.yaml"}
 
 
 def is_long(path: Path) -> bool:
-    """Whether it is like others here: pages show what is said of it, or much of it is pending."""
+    """Whether a feed takes long: the documentation shows it, or many of its asks are pending."""
     return path.parent.name == "feeds" or path.name == "gang_cycle_invalid.yaml"
 
 

@@ -36,7 +36,7 @@ def answer_of(name: str) -> dict[str, Any]:
 
 
 def bound_at(feed: Path, text: str, events: Sequence[Mapping[str, Raw]]) -> dict[str, int | float]:
-    """Put events behind a feed; give when each ask is bound for the last time in the replay."""
+    """Put events behind a feed; return when each ask is bound for the last time in the replay."""
     more = "".join(f"- {json.dumps(event)}\n" for event in events)
     changed = written(feed.with_name("changed.yaml"), text + more)
     log = run("replay", changed, "--decisions", "-", "--strict", "--until", "20s").stdout

@@ -76,7 +76,7 @@ ENCODINGS = st.sampled_from(list(Encoding))
 
 
 def contents_of(data: bytes, encoding: Encoding) -> list[object]:
-    """Return what a feed comes to, without lines and without the words of refusals."""
+    """Return the content of a feed's items, without lines and messages of refusals."""
     return [content_of(item) for item in read_feed(io.BytesIO(data), encoding=encoding)]
 
 
@@ -355,7 +355,7 @@ CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "good").rglob("*.yaml"
 
 
 def reread(event: Event) -> object:
-    """Write an event, and give what is read."""
+    """Write an event, and return what is read."""
     (item,) = parse([RawEvent(0, None, write_event(event))])
     return item.content
 
@@ -551,7 +551,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 def until_the_end(data: bytes, encoding: Encoding | None) -> tuple[list[FeedItem], bool]:
-    """Return what can be read, and whether all could."""
+    """Return the items that can be read, and whether all could."""
     found: list[FeedItem] = []
     try:
         found.extend(read_feed(io.BytesIO(data), encoding=encoding))

@@ -46,7 +46,7 @@ class Kind:
         read: Reads a dump that was made of the sample of a name into a workload. It gives the
             workload nodes if the dump has none. It may raise :class:`FeedError` and
             :class:`ConfigError`.
-        parts: What stands between the columns of a line; empty for none.
+        parts: The separator of the columns of a line; empty for none.
         words: Values that mean something in such dumps.
     """
 

@@ -1,4 +1,4 @@
-"""What has changed in a cluster is mended at once, unless only labels of nodes have changed."""
+"""Changes in a cluster are reconciled at once, unless only labels of nodes have changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.kubernetes.world import Object, node_of, pod_of
 
 @pytest.fixture
 def cache() -> Cache:
-    """Return what is known of a cluster of one node, all of which is mended."""
+    """Return the cache of a cluster of one node, all of which is reconciled."""
     cache = Cache()
     cache.note_node(read_node(node_of("n")))
     cache.dirty_nodes.clear()

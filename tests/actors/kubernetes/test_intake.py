@@ -1,4 +1,4 @@
-"""What is let in of what was seen of a cluster; without one, in virtual time."""
+"""Which events the objects of a cluster become; without a cluster, in virtual time."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ BEAT_S = 0.1
 
 
 class FakeAgent:
-    """Stands between the program and the test."""
+    """Relays messages between the program and the test."""
 
     def __init__(self) -> None:
         self.heard = msgpack.Unpacker()

@@ -1,4 +1,4 @@
-"""Agents that do what a test says: what the tests of the program's side share."""
+"""Agents that a test controls, for the tests of the program's side."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Puppet:
         self.rest: list[dict[str, Any]] = []
 
     async def next(self) -> dict[str, Any]:
-        """Wait for what it tells; an empty map when it has gone."""
+        """Wait for its next message; an empty map when it has ended."""
         while True:
             message: dict[str, Any]
             for message in self._orders:
@@ -63,7 +63,7 @@ class Puppet:
             self._orders.feed(data)
 
     async def heard(self, do: str) -> dict[str, Any]:
-        """Wait for the next message from the program, which is this one.
+        """Wait for the next message from the program, which must be this one.
 
         A wish to look at the nodes is passed over if it is not meant.
         """
@@ -84,7 +84,7 @@ class Puppet:
             await self._stream.aclose()
 
     async def leave(self, *survivors: Mapping[str, Any]) -> None:
-        """Let it know runs of earlier programs."""
+        """Set the runs of earlier programs that it reports."""
         await self.order(survivors=survivors)
         await self.order(sync=True)
         assert (await self.next()).get("synced")
@@ -93,7 +93,7 @@ class Puppet:
         await self._stream.send_all(msgpack.packb(order))
 
     async def say(self, say: str, **fields: object) -> None:
-        """Let it say something to the program."""
+        """Let it send a message to the program."""
         await self.order(say={"say": say, **fields})
 
     async def started(self, run: Mapping[str, Any]) -> None:
@@ -109,7 +109,7 @@ class Puppet:
         await self.say("cancelled", id=run["id"], gone=True)
 
     async def begin(self) -> dict[str, Any]:
-        """Hear of a run, and say that it has started."""
+        """Wait for the order to begin a run, and report its start."""
         run = await self.heard("run")
         await self.started(run)
         return run
@@ -161,7 +161,7 @@ class Agents:
 
 @asynccontextmanager
 async def agents(folder: Path) -> AsyncGenerator[Agents]:
-    """Be there for the agents of a program."""
+    """Listen for the agents of a program."""
     python = folder / "python"
     fake = Path(__file__).with_name("fake_agent.py")
     # It starts for nearly every test: without what it does not need.
@@ -201,7 +201,7 @@ async def connected(
     *nodes: Mapping[str, Any],
     **options: Any,  # noqa: ANN401 - those of `connect`
 ) -> AsyncGenerator[Stage]:
-    """Be connected to an agent, which has listed nodes."""
+    """Connect to an agent that has listed nodes."""
     found: list[Puppet] = []
 
     async def greet(them: Agents) -> None:
@@ -219,7 +219,7 @@ async def connected(
 
 @asynccontextmanager
 async def passing(stage: Stage, clock: MockClock) -> AsyncGenerator[None]:
-    """Let time pass during a block, in steps in which the agent is heard."""
+    """Let time pass during a block, in steps, so that the agent's messages are read."""
 
     async def pass_time() -> None:
         while True:
@@ -235,7 +235,7 @@ async def passing(stage: Stage, clock: MockClock) -> AsyncGenerator[None]:
 
 
 async def begun(stage: Stage, clock: MockClock, agent: Puppet) -> dict[str, Any]:
-    """Hear of a run that begins when its time has come, and say that it has started."""
+    """Wait for the order to begin a run, whose time has come, and report its start."""
     async with passing(stage, clock):
         return await agent.begin()
 

@@ -474,7 +474,7 @@ async def gang(scheduler: muster.Scheduler, size: int, members: int = 0) -> tupl
 
 
 async def begun_together(agent: Puppet, count: int) -> dict[str, dict[str, Any]]:
-    """Hear of the runs of members that have one gate; return them by their nodes."""
+    """Wait for the orders to begin members of one gate; return them by their nodes."""
     runs = [await agent.heard("run") for _ in range(count)]
     gates = {(run["gate"]["name"], run["gate"]["peers"]) for run in runs}
     assert len(gates) == 1

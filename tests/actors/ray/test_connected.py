@@ -192,7 +192,7 @@ class FakeRay:
 
 
 class Puppet:
-    """The runs of an agent, and what they say."""
+    """The runs of an agent, and the messages that they send."""
 
     def __init__(self, talk: MessageWriter, heard: asyncio.StreamReader) -> None:
         self.ray = FakeRay()
@@ -237,7 +237,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def play(body: Body) -> None:
-    """Let a test say what Ray does."""
+    """Run a test in which the test decides what Ray does."""
 
     async def main() -> None:
         read, write = os.pipe()

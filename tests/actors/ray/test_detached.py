@@ -74,7 +74,7 @@ async def program(
 
 
 async def leave_running(folder: Path) -> str:
-    """Let a program end while its work runs, and give the name of the run."""
+    """Let a program end while its work runs, and return the name of the run."""
     async with connected(folder, node("a1")) as stage, program(folder, stage) as scheduler:
         run_of = await running(scheduler, stage.agent)
     return f"a/k/{run_of.number}"

@@ -277,7 +277,7 @@ async def test_a_node_that_somebody_has_removed_comes_again_with_the_next_change
 
 
 class RefusingScheduler:
-    """A scheduler that refuses what is said of nodes, as often as a test says."""
+    """A scheduler that refuses events about nodes, as often as a test says."""
 
     def __init__(self, scheduler: muster.Scheduler) -> None:
         self.snapshot = scheduler.snapshot
@@ -579,7 +579,7 @@ class World:
         await self.settle()
 
     async def say(self, run: Run, what: str, how: str) -> None:
-        """Let the agent say something of a run, which may not have begun, or be over."""
+        """Let the agent report on a run, which may not have begun, or be over."""
         about = {"id": 10**6 if run.id is None else run.id}
         match what:
             case "started":
@@ -603,7 +603,7 @@ class World:
             run.ended = "cancelled" if run.is_cancelled else how
 
     async def settle(self) -> None:
-        """Wait until the program has heard all, and look at what has come back."""
+        """Wait until the program has read everything, and check how the runs came back."""
         await self.stage.ray.survivors()
         await trio.testing.wait_all_tasks_blocked()
         for run in self.runs:

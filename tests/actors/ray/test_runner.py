@@ -528,7 +528,7 @@ def test_keeper_or_launcher_killed_at_any_moment(tmp_path: Path, after_ms: int) 
     with worker(tmp_path, command("sleep 1000 & sleep 1001")) as running:
         wait_until(lambda: running.keeper() is not None, "the launcher runs")
         time.sleep(after_ms / 1000)
-        # The launcher may start the keeper and end while somebody looks for either.
+        # The launcher may start the keeper and end while a test looks for either.
         keeper = running.keeper() or running.keeper()
         assert keeper is not None
         # The launcher has ended already, or is killed: the keeper lives, and is asked to end.

@@ -45,7 +45,7 @@ class Agent:
         self.process.stdin.flush()
 
     def heard(self) -> dict[str, Any]:
-        """Wait for what it says next, but for its beats."""
+        """Wait for its next message that is no heartbeat."""
         while (said := self._said.get(timeout=PATIENCE_S))["say"] == "beat":
             pass
         return said

@@ -1,4 +1,4 @@
-"""A worker without Ray, as plain processes, and what is left of it."""
+"""A worker without Ray, as plain processes, and the processes that it leaves."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def kill_if_there(pid: int, number: signal.Signals) -> None:
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> float:
-    """Wait until something is so.
+    """Wait until a condition holds.
 
     Returns:
         How long it took, in seconds.

@@ -24,7 +24,7 @@ ASK = "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 10}\n"
 
 
 async def log_of(text: str, *, until_us: int | None = None, strict: bool = False) -> list[str]:
-    """Replay, and give what was decided in short."""
+    """Replay, and return the decisions in short."""
     recording = Recording()
     await replay(items(text), journals=[recording], until_us=until_us, strict=strict)
     return [
@@ -285,7 +285,7 @@ EXPECT_SETUP = """
 
 
 async def differences(expect: str, setup: str = EXPECT_SETUP) -> list[str]:
-    """Compare one ``expect``; give the differences as ``field: expected / found``."""
+    """Compare one ``expect``; return the differences as ``field: expected / found``."""
     check = Check()
     await check.run(items(f"{setup}- {{op: expect, {expect}}}\n"))
     return [f"{found.field}: {found.expected} / {found.found}" for found in check.differences]

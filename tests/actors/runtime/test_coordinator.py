@@ -59,7 +59,7 @@ async def test_who_is_cancelled_loses_the_reply() -> None:
         await wait_all_tasks_blocked()
         assert waiting.scope.cancelled_caught
 
-        reply.give(3)  # Nobody waits any more, and nobody is hurt.
+        reply.give(3)  # No task waits any more, which is no error.
 
 
 async def test_a_reply_that_is_there_is_not_lost() -> None:

@@ -544,7 +544,7 @@ def test_owners_that_are_loaded_go_on(scenario: list[Step], seed: int) -> None:
 
     plain, expected = PlainScheduler(), list[Facts]()
     assert list(decisions) == run_plainly(scenario, plain, lambda: expected.append(plain.facts()))
-    # The facts are the same, whoever drives the machines.
+    # The facts do not depend on what drives the machines.
     assert saved == expected
 
 

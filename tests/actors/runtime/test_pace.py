@@ -104,7 +104,7 @@ async def work(pace: Pace, passes: PassCounter, units: list[int]) -> None:
 
 
 async def work_together(pace: Pace) -> list[int]:
-    """Have five tasks do four things each; give the pass in which each was done."""
+    """Have five tasks do four things each; return the pass in which each was done."""
     passes = PassCounter()
     units: list[int] = []
     with watchdog(), passes.counting():

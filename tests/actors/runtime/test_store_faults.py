@@ -51,10 +51,10 @@ EVENTS: Final[tuple[Event, ...]] = (
 @final
 @attrs.frozen
 class Fault:
-    """What fails.
+    """A fault of the disk.
 
     Attributes:
-        what: It in short.
+        what: The fault in short.
         name: The call to the disk.
         code: The error of SQLite.
         message: A pattern of the error's message.
@@ -70,7 +70,7 @@ class Fault:
         return self.what
 
     def on(self, disk: Disk, at: int = 0, *, forever: bool = True) -> None:
-        """Let it happen after some calls to the disk."""
+        """Cause the fault after some calls to the disk."""
         disk.fail(at, self.code, name=self.name, forever=forever)
 
 
@@ -124,7 +124,7 @@ class Binder:
 
 @final
 class Listeners:
-    """All who hear of a scheduler, and its answers.
+    """Journal, binder, observer and callers of a scheduler, which record what they get.
 
     Args:
         nursery: For tasks outside of the block.
@@ -168,7 +168,7 @@ class Listeners:
             self.answers.append("done")
 
     def counts(self) -> tuple[int, ...]:
-        """Return how much each of them has heard."""
+        """Return how much each of them has got."""
         journal, record = len(self.journal.decisions), len(self.record.steps)
         return journal, record, len(self.seen), len(self.binder.began)
 
@@ -431,7 +431,7 @@ async def test_what_is_being_written_when_the_block_ends_is_announced(
     assert tasks() == before
 
 
-# Whoever hears of it
+# Callers and observers
 
 
 async def test_a_journal_that_raises_ends_the_scheduler_after_the_commit(tmp_path: Path) -> None:
@@ -571,7 +571,7 @@ async def test_what_is_on_disk_is_announced_before_the_end(tmp_path: Path) -> No
         assert scope.cancelled_caught
         ((observer, handle),) = outside
 
-        # The call was answered, so everybody else has heard of its batch, too.
+        # The call was answered, so all others have its batch, too.
         await wait_all_tasks_blocked()
         assert waits.got["call"] is None
         assert isinstance(waits.got["bound"], muster.Allocation)

@@ -83,7 +83,7 @@ def begin(folder: Path) -> None:
 def state_in(folder: Path) -> Generator[dict[str, Any], None, None]:
     """Read the state; at the end of the block write it back, and make the answers.
 
-    Whoever does this may be killed at any moment, for example when its job has gone.
+    The process may be killed at any moment, for example when its job has gone.
     """
     with (folder / "lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -84,7 +84,7 @@ def numbers(directory: Path) -> list[int]:
 
 
 def copied(source: Path, target: Path) -> Path:
-    """Copy the files of a state directory, as after a power cut; give the copy."""
+    """Copy the files of a state directory, as after a power cut; return the copy."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     for path in source.iterdir():

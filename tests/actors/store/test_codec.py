@@ -151,7 +151,7 @@ def test_what_an_ask_does_not_say_stays_the_very_default() -> None:
 
 
 def test_the_bytes_of_format_1_stay_as_they_are() -> None:
-    # STORE-6, STORE-11: what stands in the files of users must stay readable.
+    # STORE-6, STORE-11: the files of users must stay readable.
     events: list[Event] = [
         AddAsk("a", "k", ONE_VCORE, priority=5),
         Release("a", "k", Outcome.FAILED),

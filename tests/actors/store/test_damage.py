@@ -131,7 +131,7 @@ def read(directory: Path) -> tuple[list[BatchRow], list[bytes] | None] | None:
 
 
 def written_on(directory: Path) -> list[BatchRow] | None:
-    """Write one more batch, and give all; None if it says what is wrong."""
+    """Write one more batch, and return all; None if damage is reported."""
     try:
         with StateWriter.open(directory, durability="process") as writer:
             following = writer.last.batch + 1
@@ -146,7 +146,7 @@ def written_on(directory: Path) -> list[BatchRow] | None:
 def assert_no_wrong_state(
     state: State, spoilt: Callable[[bytes, int], bytes], each: tuple[int, int]
 ) -> int:
-    """Spoil the file at such places; give how many directories open nevertheless."""
+    """Spoil the file at such places; return how many directories open nevertheless."""
     opened = 0
     read_each, write_each = each
     whole = state.whole[state.spoilt]

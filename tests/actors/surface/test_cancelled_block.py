@@ -118,7 +118,7 @@ def test_cancellation_at_every_step(seed: int, each: int, *, whole: bool) -> Non
         done = run(at)
         cancelled += done.cancelled
 
-        # Everybody who asked was answered, and once.
+        # Every call was answered, and once.
         assert len(done.answers) in (0, len(CALLS)), f"cancelled at step {at}"
         # What returned was done; what was cancelled was not, except with the whole block.
         there = count_uses(done.inputs)

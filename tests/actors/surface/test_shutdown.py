@@ -1,6 +1,6 @@
 """Leaving the block of a scheduler, in every way and at every moment.
 
-No task is left, whoever waits is answered, and what made the block end comes out as itself.
+No task is left, every waiter gets an answer, and the exception that ended the block comes out.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def test_cancellation_at_every_step(seed: int | None) -> None:
         with shuffled(seed or 0):
             run = trio.run(busy, at, seed)
 
-        # Everybody who asked was answered, and once.
+        # Every call was answered, and once.
         assert len(run.answers) in (0, len(CALLS)), f"cancelled at step {at}"
         # What was announced is a beginning of what would have been.
         assert run.log == whole.log[: len(run.log)], f"cancelled at step {at}"

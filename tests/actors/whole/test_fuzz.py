@@ -321,7 +321,7 @@ ASKS: Final = (
     ),
     Step("bound", {"app": "a", "ask": "k-1", "then": "keep", "by_handle": True}, within_us=9 * S),
 )
-"""Asks, and somebody who waits for one of them."""
+"""Asks, and a task that waits for one of them."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Short ways to make gangs and Kubernetes objects, and to tell what became of them."""
+"""Builders of gangs and Kubernetes objects, and summaries of what became of them."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def deleted(*objects: ObjectName) -> Delete:
 
 
 def story(decisions: list[Decision]) -> list[str]:
-    """Return what became of asks and gangs, in short; states and priorities are left out.
+    """Return decisions about asks and gangs in short; without states and priorities.
 
     ``waiting p/x n``, ``released p/x n gang_rollback``, ``gang_satisfied default/g``.
     """
@@ -182,7 +182,7 @@ def places(tree: Tree, app: str = "p") -> dict[str, str]:
 
 
 def refusal(tree: Tree, event: Event) -> str:
-    """Enter an event that is to be refused, and to change nothing; give the message."""
+    """Enter an event that must be refused and change nothing; return the message."""
     before = tree.snapshot()
     message = tree.refused(event)
     tree.check()
@@ -191,7 +191,7 @@ def refusal(tree: Tree, event: Event) -> str:
 
 
 def submit(tree: Tree, event: Event) -> list[str]:
-    """Return what an event that is in order leads to."""
+    """Submit an event that must be accepted; return what became of asks and gangs."""
     decisions = tree.settle(event)
     tree.check()
     assert Kind.REJECTED not in [one.kind for one in decisions], decisions

@@ -1,4 +1,4 @@
-"""Admission: what is judged as a whole, when owners have to be heard for that, and what was
+"""Admission: what is judged as a whole, when owners must report before that, and what was
 admitted but is not reported yet.
 """
 
@@ -315,7 +315,7 @@ def test_a_gang_without_members_is_gone_when_it_is_removed() -> None:
     submit(tree, gang("g", 1))
 
 
-# Any order, with and without hearing everybody in between
+# Any order, with and without reports of the owners in between
 
 EVENTS: list[Event] = [
     gang("g", 2, mode=LOOSE),
@@ -382,7 +382,7 @@ def test_it_does_not_matter_for_those_that_were_not_started(
 
 
 def enter_in_both(seldom: Tree, often: Tree, events: list[Event], hear: list[bool]) -> None:
-    """Let events in, hear the owners of ``often`` in between, and compare the two."""
+    """Enter events in both, let the owners of ``often`` report in between, and compare the two."""
     for number, event in enumerate(events):
         if number < len(hear) and hear[number]:
             often.hear()

@@ -19,7 +19,7 @@ NAME = "default/g"
 
 
 class Registry:
-    """A register, and what the admission would ask of it."""
+    """A register of gangs, used as the admission uses it."""
 
     def __init__(self) -> None:
         self.register = GangRegistry()

@@ -142,7 +142,7 @@ def test_what_a_pod_had_is_free_for_the_next_item(event: Apply | Delete) -> None
 
 
 def one_by_one(whole: Tree, apart: Tree, event: Apply | Delete) -> None:
-    """Let a list in, in one tree as it is and in the other item by item; both become the same."""
+    """Enter a list whole in one tree, item by item in the other; both become the same."""
     assert submit(whole, event) == story(apart.settle(*items_of(event)))
     apart.check()
     assert comparable_snapshot(whole) == comparable_snapshot(apart)

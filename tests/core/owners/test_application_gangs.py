@@ -45,7 +45,7 @@ WAITING, BOUND = AskPlace.WAITING, AskPlace.BOUND
 
 
 class Application:
-    """An application with members of gangs, and what a coordinator would tell it."""
+    """An application with members of gangs, driven as a coordinator drives it."""
 
     def __init__(self) -> None:
         self.machine = ApplicationMachine(identity())
@@ -97,7 +97,7 @@ class Application:
 
 
 def lines_of(report: AppReport) -> list[str]:
-    """Return what is said of asks, and where members are said to be, in short and in order."""
+    """Return decisions about asks and moves of members, in short and in order."""
     found: list[tuple[tuple[int, int, int], str]] = []
     for action in report.actions:
         match action:

@@ -323,7 +323,7 @@ def test_without_members_it_is_as_new(state: GangState) -> None:
 
 @attrs.define
 class PlainGang:
-    """What a gang is, said without states."""
+    """A model of a gang without states."""
 
     members: dict[str, AskPlace] = attrs.field(factory=dict[str, AskPlace])
     defined: bool = False
@@ -361,7 +361,7 @@ class Gangs(RuleBasedStateMachine):
         self.plain.put(name, place)
 
     def end_batch(self, *kinds: Kind, moves: dict[str, AskPlace] | None = None) -> None:
-        """Hear the gang, which is to have said this; then commit what the rounds did."""
+        """Take the report of the gang, with these decisions; then commit what the rounds did."""
         plain = self.plain
         answer = report_unchecked(self.machine, next(self.epochs))
         assert [said.decision.kind for said in answer.said] == list(kinds)
@@ -510,7 +510,7 @@ class Gangs(RuleBasedStateMachine):
 
 
 def report_unchecked(gang: GangMachine, epoch: int) -> GangReport:
-    """Hear a gang in the middle of a batch, while its wait has no beginning yet."""
+    """Take the report of a gang in the middle of a batch, while its wait has no beginning yet."""
     answer = gang.handle(Close(epoch))
     assert answer is not None
     return answer

@@ -61,7 +61,7 @@ def machine(*, is_parent: bool = False, fence: bool = False, offset: int = 0) ->
 
 
 def hear(queue: QueueMachine, *reports: AppReport | QueueReport, epoch: int = 1) -> QueueReport:
-    """Let a queue hear the reports of an epoch; give its own."""
+    """Pass the reports of an epoch to a queue; return its own."""
     for report in reports:
         assert queue.handle(report) is None
     answer = queue.handle(Expect(epoch, len(reports)))

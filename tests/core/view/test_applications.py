@@ -31,7 +31,7 @@ def view_app(*asks: tuple[Ask, int]) -> ViewApp:
 
 
 def in_order(app: ViewApp, mask: int = EVERY_SHAPE) -> list[str]:
-    """Try every ask of some shapes; give their names in the order in which they were tried."""
+    """Try every ask of some shapes; return their names in the order in which they were tried."""
     names: list[str] = []
     while app.mask & mask:
         bit, best = app.best(mask)
@@ -374,7 +374,7 @@ def app_with(*gangs: tuple[str, int]) -> ViewApp:
 
 
 def offered(app: ViewApp, mask: int = EVERY_SHAPE) -> list[str]:
-    """Try everything that is offered; give it in order."""
+    """Try everything that is offered; return it in order."""
     names: list[str] = []
     while app.mask & mask:
         bit, best = app.best(mask)

@@ -1,4 +1,4 @@
-"""What queues deserve whose parents share by weight: how it is divided, and when it is again."""
+"""What queues deserve below parents that share by weight: how and when it is divided."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ S = 1_000_000
 
 
 def limited(most: str) -> Tree:
-    """Return a tree with two nodes, and an application in a queue that may have so much."""
+    """Return a tree with two nodes, and an application in a queue with this ``max``."""
     small = queue("a", resources={"max": {"vcore": most}})
     tree = make_tree("n", "m", config=configuration(small, queue("b")))
     tree.add_app("p")

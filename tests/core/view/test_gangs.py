@@ -389,7 +389,7 @@ STEPS = st.tuples(
 
 @given(st.lists(STEPS))
 def test_groups_are_those_of_a_fresh_book(steps: list[tuple[str, str | None, bool]]) -> None:
-    """Whatever was asked for in between, and whoever came and went."""
+    """Whatever was looked up, and whichever gangs came and went, in between."""
     gang_index, lists = empty_index(), dict[str, tuple[int, str]]()
     for creation, (name, groups, look) in enumerate(steps):
         if groups is None and name in lists:

@@ -43,7 +43,7 @@ from tests.core.tree import BLOCKING, Tree, make_tree, props
 
 
 def tell(tree: Tree, *events: Event | str) -> list[str]:
-    """Let a batch pass; give what became of asks and gangs."""
+    """Let a batch pass; return what became of asks and gangs."""
     lines = story(tree.settle(*events))
     tree.check()
     return lines
@@ -453,7 +453,7 @@ def test_no_group_is_bound_in_part_whatever_lacks(mode: GangMode | None, vcore: 
 
 @contextmanager
 def recorded_checks(*, heeded: bool) -> Generator[list[tuple[tuple[str, ...], bool]]]:
-    """Note of which groups it is asked whether they fit, and what is said; heed it or not."""
+    """Record which groups are checked for being hopeless, with the answers; heed these or not."""
     lines: list[tuple[tuple[str, ...], bool]] = []
 
     def find(state: ViewState, group: ViewGroup) -> bool:
@@ -477,7 +477,7 @@ def trees(most: dict[str, str], *nodes: Resources, blocking: bool = False) -> Tr
 
 
 def is_hopeless(tree: Tree, *events: Event) -> bool:
-    """Return what is said of the group of the gang ``g`` when these events have come."""
+    """Return whether the group of the gang ``g`` is found hopeless after these events."""
     tree.enter(*events)
     tree.hear()
     state: ViewState = vars(tree.machine.view)["_state"]
@@ -565,7 +565,7 @@ class Job:
     events: tuple[Event, ...]
 
     def run(self, *, heeded: bool) -> tuple[Tree, list[tuple[str, ...]]]:
-        """Let all of it come in one batch; give the groups that were said not to fit."""
+        """Enter all of it in one batch; return the groups that were found hopeless."""
         tree = trees(self.most, *self.nodes)
         with recorded_checks(heeded=heeded) as lines:
             tree.settle(*self.events)

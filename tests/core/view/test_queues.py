@@ -128,7 +128,7 @@ class World:
         return [child.config.name for child in best]
 
     def choices(self, path: str) -> list[str]:
-        """Try every ask of a leaf, none of which is placed; give them as ``application/ask``."""
+        """Try every ask of a leaf, none of which is placed; return them as ``application/ask``."""
         leaf = self.leaf(path)
         tried: list[str] = []
         self.refresh()

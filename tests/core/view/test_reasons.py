@@ -478,7 +478,7 @@ SOLE = {AskPlace.WAITING: Code.PERMIT_WAITING, AskPlace.PARKED: Code.GANG_TIMED_
 
 
 class ExplainingTree(Tree):
-    """A scheduler that is asked of everything after each batch, twice."""
+    """A tree that explains every pending ask after each batch, twice."""
 
     @override
     def _end(self) -> None:

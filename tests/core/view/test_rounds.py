@@ -172,7 +172,7 @@ def test_hundreds_of_nodes_fill_up() -> None:
 
 
 def by_part(parts: tuple[KeyPart, ...], key: tuple[KeyValue, ...]) -> dict[str, KeyValue]:
-    """Return what stands in a key, by the names of its parts."""
+    """Return the values of a key by the names of its parts."""
     return {part.name: part.value(found) for part, found in zip(parts, key, strict=True)}
 
 

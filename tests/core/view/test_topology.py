@@ -1,4 +1,4 @@
-"""Topologies and the node that a member takes; feeds/topology show the rules, and here is what
+"""Topologies and the node that a member takes; feeds/topology show the rules, these tests what
 feeds show badly.
 
 The same node is found in things as they are and in a projection of them.

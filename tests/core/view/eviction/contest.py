@@ -1,4 +1,4 @@
-"""Trees in which some want what others have, and short ways to ask who could take what."""
+"""Trees in which asks compete for what others hold, and ways to look for victims."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ class Contest(Tree):
         return state
 
     def tell(self, *events: Event) -> list[str]:
-        """End the batch after these events; give what became of asks and gangs."""
+        """End the batch after these events; return what became of asks and gangs."""
         lines = story(self.settle(*events))
         self.check()
         return lines
 
     def wait(self, seconds: float) -> list[str]:
-        """Let time pass up to and including an instant; give what became of asks and gangs."""
+        """Let time pass up to and including an instant; return what became of asks and gangs."""
         before = len(self.log)
         self.pass_time(round(seconds * 1_000_000) + 1)
         self.check()
@@ -163,7 +163,7 @@ def names(victims: tuple[Victim, ...]) -> str:
 def contest(*queues: Queue, **nodes: int) -> Contest:
     """Return a tree with an application in each leaf, which is named like its leaf.
 
-    Whoever wants to take something has to wait for an hour, unless a queue says otherwise.
+    The delay of preemption is an hour, unless a queue says otherwise.
 
     Args:
         queues: The queues below root.
@@ -173,7 +173,7 @@ def contest(*queues: Queue, **nodes: int) -> Contest:
 
 
 def at_once(*queues: Queue, **nodes: int) -> Contest:
-    """Return a tree as :func:`contest` does, in which nobody has to wait to take anything."""
+    """Return a tree as :func:`contest` does, without a delay of preemption."""
     return contest_with(queues, nodes, delay="0s")
 
 
@@ -199,7 +199,7 @@ def tree_of(
     The ask ``a/x`` is pending there.
 
     Args:
-        said: The properties of queues, by name.
+        properties: The properties of queues, by name.
         guaranteed: What queues are guaranteed; ``a`` six millicores if none is given.
     """
     quotas: Mapping[str, Amounts] = guaranteed or {"a": SIX}

@@ -18,7 +18,7 @@ STRICT_ORDER = {"application_sort_blocking": "enabled"}
 
 
 def asks_looked_at(tree: Contest, action: EvictionAction, now_us: int = HOUR_US) -> list[str]:
-    """Return who is looked at, if nobody can take anything."""
+    """Return the asks that are looked at, if none can take anything."""
     found: list[str] = []
     for preemptor in action.preemptors(now_us):
         if preemptor is None:

@@ -31,7 +31,7 @@ def service_leaf(name: str = "a", *, most: int | None = None, **properties: str)
 def serving_with(
     properties: Mapping[str, str], name: str = "a", *, most: int | None = None
 ) -> Queue:
-    """Return a leaf as :func:`serving` does, with properties that are known already."""
+    """Return a leaf as :func:`service_leaf` does, with properties that are known already."""
     limit = None if most is None else {"vcore": most}
     return share_of(name, {"preemption_required_node": "enabled", **properties}, most=limit)
 
@@ -301,7 +301,7 @@ class PlainServices:
         ask.at, ask.age = node, self.bound
 
     def round(self) -> bool:
-        """Try each ask once; say whether anything changed."""
+        """Try each ask once; return whether anything changed."""
         tried: set[str] = set()
         changed = False
         while True:
@@ -320,11 +320,11 @@ class PlainServices:
                     self.bind(ask, node)
                     changed = True
                     break
-            # Whoever no longer lacks room alone keeps nothing.
+            # A service that lacks more than room keeps no node.
             self.prune()
 
     def serve(self) -> bool:
-        """Make room for the first service that can have it; say whether there was one."""
+        """Make room for the first service that can have it; return whether there was one."""
         for ask in self.pending():
             node = ask.node or ""
             if not self.lacks_room_only(ask) or self.fits(ask, node):

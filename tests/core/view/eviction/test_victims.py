@@ -124,7 +124,7 @@ def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
     assert tree.state.is_timed_out(tree.app("b").parked["y"])
 
 
-# What stands on one node
+# Victims on one node
 
 
 def test_what_stands_there_is_in_order() -> None:
@@ -155,7 +155,7 @@ def test_how_much_there_is_and_the_most_of_one() -> None:
     assert [tree.largest(name) for name in ("vcore", "memory", "gpu")] == [3, 1, 0]
 
 
-# What stands on all nodes
+# Victims on all nodes
 
 
 def test_a_node_that_nobody_stands_on() -> None:
