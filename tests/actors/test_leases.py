@@ -269,23 +269,23 @@ async def test_its_holder_writes_a_record_that_is_gone(
 async def test_who_may_not_take_it_leaves_it(
     a: ShelfLease, b: ShelfLease, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    asked: list[LeaseRecord] = []
+    records: list[LeaseRecord] = []
 
     def is_wanted(record: LeaseRecord) -> bool:
-        asked.append(record)
-        return len(asked) > 3
+        records.append(record)
+        return len(records) > 3
 
     a.term = 4
     await a.acquire()
     await watched(b, 1, is_wanted)
-    assert asked == [], "it is not free"
+    assert records == [], "it is not free"
     await a.release()
     await watched(b, 1, is_wanted)
-    assert asked == [LeaseRecord(url=a.url, term=4, seconds=1)]
+    assert records == [LeaseRecord(url=a.url, term=4, seconds=1)]
 
     await b.acquire(is_wanted)
     assert b.is_held
-    assert len(asked) == 4
+    assert len(records) == 4
 
 
 # REPLICA-23

@@ -334,17 +334,17 @@ class Application:
         """Check that a request is refused and changes nothing; return the message."""
         before = (self.machine.snapshot(), self.machine.values())
         report = self.tell(request)
-        (say,) = report.actions
-        assert isinstance(say, DecisionMade)
-        assert say.decision.kind is Kind.REJECTED
-        assert (say.decision.index, say.decision.line) == (3, 4)
+        (action,) = report.actions
+        assert isinstance(action, DecisionMade)
+        assert action.decision.kind is Kind.REJECTED
+        assert (action.decision.index, action.decision.line) == (3, 4)
         assert (self.machine.snapshot(), self.machine.values(), report.credits) == (*before, 1)
-        return say.decision.message or ""
+        return action.decision.message or ""
 
 
 def decisions_of(report: AppReport) -> list[Decision]:
-    says = [action for action in report.actions if isinstance(action, DecisionMade)]
-    return [say.decision for say in sorted(says, key=lambda say: say.order)]
+    made = [action for action in report.actions if isinstance(action, DecisionMade)]
+    return [one.decision for one in sorted(made, key=lambda one: one.order)]
 
 
 def summaries_of(report: AppReport) -> list[str]:

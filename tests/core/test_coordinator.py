@@ -238,12 +238,12 @@ def test_why_the_last_event_was_refused_is_known_in_the_middle_of_a_batch() -> N
     tree = settled_tree()
     tree.add_app("p")
     tree.enter(Release("p", "x"))
-    assert tree.hear() == "ask: 'x' is no ask of application 'p'"
+    assert tree.report_owners() == "ask: 'x' is no ask of application 'p'"
 
     tree.enter(wish("p"))
-    assert tree.hear() is None
+    assert tree.report_owners() is None
     tree.enter(RemoveNode("z"))
-    assert tree.hear() == "node: 'z' is unknown"
+    assert tree.report_owners() == "node: 'z' is unknown"
 
 
 def test_hearing_the_owners_often_changes_no_decision() -> None:
@@ -260,7 +260,7 @@ def test_hearing_the_owners_often_changes_no_decision() -> None:
         for event in events:
             tree.enter(event)
             if often:
-                tree.hear()
+                tree.report_owners()
         tree.settle()
         tree.check()
         logs.append(tree.log)
@@ -338,7 +338,7 @@ def test_queues_hear_of_an_earlier_epoch_before_they_report() -> None:
     tree.settle()
     tree.enter(wish("p", count=3))
     tree.add_app("q", "b")
-    tree.hear()
+    tree.report_owners()
     tree.enter(
         Configure(configuration(queue("a"), queue("b", properties={"priority.offset": "1"})))
     )
@@ -355,7 +355,7 @@ def test_queues_hear_of_an_application_that_is_gone_since_an_earlier_epoch() -> 
     tree.add_app("p", "a")
     tree.settle(wish("p"))
     tree.enter(RemoveApp("p"))
-    tree.hear()
+    tree.report_owners()
     tree.enter(
         Configure(configuration(queue("a"), queue("b", properties={"priority.offset": "1"})))
     )
@@ -379,7 +379,7 @@ def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
     tree.add_app("q", "b")
     tree.settle()
     tree.enter(wish("p"))
-    tree.hear()
+    tree.report_owners()
     outcome = all_at_once(tree.machine.decide())
 
     keys = {path: entry.key for path, entry in tree.machine.registry.queues.items()}

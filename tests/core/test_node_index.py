@@ -497,11 +497,11 @@ def test_what_is_kept_equals_what_is_found_anew(
 ) -> None:
     made = racks()
     kept = Domains(made.index)
-    for change, number, looks in changes:
+    for change, number, reads in changes:
         names = sorted(made.index.nodes)
         if names and f"n{number}" not in names:
             change(made, names[number % len(names)], number)
-        if looks:
+        if reads:
             kept.in_order("rack")
             kept.rooms("rack", ONE_SHAPE)
     fresh = Domains(made.index)

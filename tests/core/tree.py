@@ -103,7 +103,7 @@ class Tree:
         assert len(refusals) == len(decisions) == 1, decisions
         return refusals[0] or ""
 
-    def hear(self) -> str | None:
+    def report_owners(self) -> str | None:
         """Let the owners report in the middle of a batch; return why the last event was refused."""
         self._hear_owners()
         return self.machine.refusal_of(self.machine.entered)

@@ -108,10 +108,10 @@ def service(mode: str) -> Generator[httpx.Client, None, None]:
         finally:
             process.kill()  # if it has not ended by now
             watchdog.cancel()
-    everything = "".join(lines)
-    assert "Application shutdown complete" in everything, everything
-    assert "Traceback" not in everything, everything
-    assert process.returncode in (0, -signal.SIGTERM), everything
+    output = "".join(lines)
+    assert "Application shutdown complete" in output, output
+    assert "Traceback" not in output, output
+    assert process.returncode in (0, -signal.SIGTERM), output
 
 
 def _address(process: subprocess.Popen[str], lines: list[str]) -> str:

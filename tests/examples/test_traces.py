@@ -33,8 +33,8 @@ def test_the_pods_ask_for_as_much_as_was_meant(openb: SimpleNamespace) -> None:
     pods, there = openb.read_pods(), openb.total_milli()
     assert (len(pods), there) == (8152, 6_212_000)
     drawn = openb.in_random_order(pods, 1.3 * there, 1)
-    asked = sum(pod.total_milli for pod in drawn)
-    assert 1.3 * there - 8000 < asked <= 1.3 * there
+    requested = sum(pod.total_milli for pod in drawn)
+    assert 1.3 * there - 8000 < requested <= 1.3 * there
     assert drawn == openb.in_random_order(pods, 1.3 * there, 1)
     assert drawn != openb.in_random_order(pods, 1.3 * there, 2)
 

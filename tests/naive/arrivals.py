@@ -151,8 +151,8 @@ def expire(world: World, now_us: int) -> None:
 def _age(world: World, ask: Ask) -> tuple[object, ...]:
     """Return the place of an ask among all asks, whatever their priorities."""
     gang = None if ask.gang is None else world.gangs[ask.gang]
-    came = ask.creation[0] if gang is None or gang.creation is None else gang.creation
-    return (came, ask.gang or "", ask.creation, ask.number)
+    creation = ask.creation[0] if gang is None or gang.creation is None else gang.creation
+    return (creation, ask.gang or "", ask.creation, ask.number)
 
 
 def complete(world: World, ask: Ask, now_us: int, message: str | None = None) -> None:

@@ -194,8 +194,8 @@ class Preemption(Claim):
 
     @override
     def message(self, victim: Ask) -> str:
-        mine, other = self._ask_priority(victim), self._victim_priority(victim)
-        return f"for {full_name(self.ask)}: its effective priority {mine} is above {other}"
+        own, other = self._ask_priority(victim), self._victim_priority(victim)
+        return f"for {full_name(self.ask)}: its effective priority {own} is above {other}"
 
     def _victim_priority(self, victim: Ask) -> int:
         """Return the effective priority of a victim, beside the ask."""

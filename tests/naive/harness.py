@@ -268,9 +268,9 @@ def compare_with_state(scenario: Scenario, observer: Observer) -> None:
             raise AssertionError(_lines(scenario, f"at {place}", *differences(want, got)))
     for place, (_, own), accounts in zip(places, pictures, observed.accounts, strict=True):
         for name in sorted({*own, *accounts}):
-            mine, theirs = own.get(name), accounts.get(name)
-            if mine is None or theirs is None or not agree(mine, theirs):
-                found = f"  - {mine}", f"  + {theirs}"
+            ours, theirs = own.get(name), accounts.get(name)
+            if ours is None or theirs is None or not agree(ours, theirs):
+                found = f"  - {ours}", f"  + {theirs}"
                 raise AssertionError(_lines(scenario, f"at {place}, of {name}:", *found))
 
 

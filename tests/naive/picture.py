@@ -467,8 +467,8 @@ def learn(world: World) -> None:
 
     That is in the first one that has an ask with devices, and in each that has twice as many.
     """
-    known, came = len(world.learned), len(world.came)
-    if came and came >= 2 * known:
+    known, seen = len(world.learned), len(world.came)
+    if seen and seen >= 2 * known:
         weighted = dict(world.config.node_weights)
         world.reached["learned again" if known else "learned"] += 1
         world.learned = [shape.only(weighted) for shape in world.came]

@@ -496,18 +496,16 @@ class Trial:
         self._rounds = attrs.evolve(
             world.rounds, bound=list(world.rounds.bound), evicted=list(world.rounds.evicted)
         )
-        things: list[tuple[Ask | App | Gang, tuple[str, ...]]] = []
-        things += [(ask, _ASK) for ask in world.asks()]
-        things += [(app, _APP) for app in world.apps.values()]
-        things += [(gang, _GANG) for gang in world.gangs.values()]
-        self._values = [
-            (thing, name, getattr(thing, name)) for thing, names in things for name in names
-        ]
+        rows: list[tuple[Ask | App | Gang, tuple[str, ...]]] = []
+        rows += [(ask, _ASK) for ask in world.asks()]
+        rows += [(app, _APP) for app in world.apps.values()]
+        rows += [(gang, _GANG) for gang in world.gangs.values()]
+        self._values = [(one, name, getattr(one, name)) for one, names in rows for name in names]
 
     def undo(self) -> None:
         """Bring everything back; once."""
-        for thing, name, value in self._values:
-            setattr(thing, name, value)
+        for one, name, value in self._values:
+            setattr(one, name, value)
         self._world.log, self._world.moves = self._log, self._moves
         self._world.rounds = self._rounds
         self._world.gangs = self._gangs

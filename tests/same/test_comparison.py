@@ -63,7 +63,7 @@ def lengthen_one(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "parts"),
     [
         (
             alter_a_word,
@@ -75,14 +75,14 @@ def lengthen_one(folder: Path) -> None:
     ],
 )
 def test_a_change_is_shown(
-    old: Path, new: Path, change: Callable[[Path], None], says: list[str]
+    old: Path, new: Path, change: Callable[[Path], None], parts: list[str]
 ) -> None:
     change(new)
     result = compare(old, new, LEAST)
 
     assert not result.is_same
     assert report_on(result).startswith("help: 1 DIFFER\n")
-    assert [one for one in says if one not in report_on(result)] == []
+    assert [one for one in parts if one not in report_on(result)] == []
 
 
 def test_too_few_are_not_the_same(old: Path, new: Path) -> None:

@@ -564,9 +564,9 @@ def test_who_has_to_go_for_a_remedy() -> None:
     assert evicted["node"] == evicted["capacity"] == []
 
 
-@pytest.mark.parametrize("what", [("--all",), ("--ask", "a/x")])
-def test_a_feed_of_refused_events_is_asked_about(what: tuple[str, ...]) -> None:
-    result = run("explain", "-", *what, stdin="- {op: bogus}\n")
+@pytest.mark.parametrize("question", [("--all",), ("--ask", "a/x")])
+def test_a_feed_of_refused_events_is_asked_about(question: tuple[str, ...]) -> None:
+    result = run("explain", "-", *question, stdin="- {op: bogus}\n")
 
     assert result.exit_code == 1
     assert "standard input:1: refused: op: 'bogus' is no operation" in result.stderr

@@ -103,8 +103,8 @@ def test_figures_are_those_of_a_recount_of_the_log(tmp_path: Path, report: Path)
     assert tile(html, "of vcore used") == f"{used_s / (4 * (end_s + 30)):.1%}".replace("%", " %")
     shown = Counter(bar[7] for bar in known(html)["bars"])
     assert {reason: shown[reason] for reason in ends} == dict(ends)
-    came = {"a": 0.0, "b": 10.0, "c": 12.0}
-    longest = max(at - came[name[0]] for name, at in first.items())
+    arrivals = {"a": 0.0, "b": 10.0, "c": 12.0}
+    longest = max(at - arrivals[name[0]] for name, at in first.items())
     assert f"longest {duration(longest * 1e6)}" in html
 
 

@@ -27,7 +27,7 @@ class FakeAgent:
     """Relays messages between the program and the test."""
 
     def __init__(self) -> None:
-        self.heard = msgpack.Unpacker()
+        self.unpacker = msgpack.Unpacker()
         self.orders = msgpack.Unpacker()
         self.test: _socket.socket | None = None
         self.beats = True
@@ -70,8 +70,8 @@ class FakeAgent:
             self.report({"end": True})
             if not self.stays:
                 os._exit(0)
-        self.heard.feed(data)
-        for message in self.heard:
+        self.unpacker.feed(data)
+        for message in self.unpacker:
             if message["do"] == "connect":
                 self.test = _socket.socket(_socket.AF_UNIX)
                 self.test.connect(message["address"])
@@ -81,13 +81,13 @@ class FakeAgent:
                     self.obey(self.test)  # the test has sent them before it has asked
                 self.write(msgpack.packb({"say": "survivors", "survivors": self.survivors}))
                 continue
-            self.report({"heard": message})
+            self.report({"received": message})
             if message["do"] == "cancel" and self.cancels:
                 self.write(msgpack.packb({"say": "cancelled", "id": message["id"], "gone": True}))
 
-    def report(self, what: dict[str, Any]) -> None:
+    def report(self, message: dict[str, Any]) -> None:
         if self.test is not None:
-            self.test.sendall(msgpack.packb(what))
+            self.test.sendall(msgpack.packb(message))
 
     def execute(self, order: dict[str, Any]) -> None:
         match order:

@@ -62,15 +62,15 @@ class Puppet:
                 return {}
             self._orders.feed(data)
 
-    async def heard(self, do: str) -> dict[str, Any]:
+    async def expect(self, do: str) -> dict[str, Any]:
         """Wait for the next message from the program, which must be this one.
 
         A wish to look at the nodes is passed over if it is not meant.
         """
         received = await self.next()
-        while do != "follow" and received.get("heard", {}).get("do") == "follow":
+        while do != "follow" and received.get("received", {}).get("do") == "follow":
             received = await self.next()
-        message: dict[str, Any] = received.get("heard", received)
+        message: dict[str, Any] = received.get("received", received)
         assert message.get("do") == do, received
         return message
 
@@ -78,7 +78,7 @@ class Puppet:
         """Read what is left; it has ended."""
         with trio.move_on_after(10, shield=True):
             while message := await self.next():
-                if message.get("heard", {}).get("do") != "follow":
+                if message.get("received", {}).get("do") != "follow":
                     self.rest.append(message)
         with trio.CancelScope(shield=True):
             await self._stream.aclose()
@@ -110,15 +110,15 @@ class Puppet:
 
     async def begin(self) -> dict[str, Any]:
         """Wait for the order to begin a run, and report its start."""
-        run = await self.heard("run")
+        run = await self.expect("run")
         await self.started(run)
         return run
 
     async def greet(self, *nodes: Mapping[str, Any]) -> None:
         """Connect, and list nodes."""
-        await self.heard("connect")
+        await self.expect("connect")
         await self.say("connected", ray="2.0", python="3.11")
-        await self.heard("follow")
+        await self.expect("follow")
         await self.say("nodes", nodes=nodes)
 
     def beaten(self) -> AbstractContextManager[None]:
@@ -277,7 +277,7 @@ async def scheduled(
             yield running, stage.agent, stage
 
 
-async def asked(scheduler: muster.Scheduler, ask: str = "k") -> muster.Ask:
+async def add_ask(scheduler: muster.Scheduler, ask: str = "k") -> muster.Ask:
     """Ask for a core, of an application that comes with the first one."""
     if "a" not in (await scheduler.snapshot()).apps:
         await scheduler.add_app("a", "root.q")
@@ -286,6 +286,6 @@ async def asked(scheduler: muster.Scheduler, ask: str = "k") -> muster.Ask:
 
 async def running(scheduler: muster.Scheduler, agent: Puppet) -> muster.Allocation:
     """Have an ask whose work runs."""
-    ask = await asked(scheduler)
+    ask = await add_ask(scheduler)
     await agent.begin()
     return await ask.bound()

@@ -194,11 +194,11 @@ class FakeRay:
 class Puppet:
     """The runs of an agent, and the messages that they send."""
 
-    def __init__(self, talk: MessageWriter, heard: asyncio.StreamReader) -> None:
+    def __init__(self, talk: MessageWriter, messages: asyncio.StreamReader) -> None:
         self.ray = FakeRay()
         self.runs = AgentRuns(self.ray, talk, 0.05)  # type: ignore[arg-type]  # it has what is used
         self._unpacker = msgpack.Unpacker(max_buffer_size=0)
-        self._heard = heard
+        self._messages = messages
 
     async def next(self) -> dict[str, Any]:
         """Wait for the next message."""
@@ -206,7 +206,7 @@ class Puppet:
             message: dict[str, Any]
             for message in self._unpacker:
                 return message
-            self._unpacker.feed(await self._heard.read(1_000_000))
+            self._unpacker.feed(await self._messages.read(1_000_000))
 
     def run(self, number: int, gate: GateOf | None = None, **more: Any) -> None:  # noqa: ANN401
         message = {
@@ -241,13 +241,13 @@ def play(body: Body) -> None:
 
     async def main() -> None:
         read, write = os.pipe()
-        heard = asyncio.StreamReader()
+        stream = asyncio.StreamReader()
         talk = await open_output(os.fdopen(write, "wb", buffering=0))
         loop = asyncio.get_running_loop()
         pipe, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(heard), os.fdopen(read, "rb", buffering=0)
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(read, "rb", buffering=0)
         )
-        agent = Puppet(talk, heard)
+        agent = Puppet(talk, stream)
         try:
             await asyncio.wait_for(body(agent), LONG_S)
         finally:
@@ -459,10 +459,10 @@ def test_run_that_begins_while_survivors_are_listed_is_none() -> None:
 
 async def survivors(agent: Puppet) -> list[tuple[str, str]]:
     """List the detached runs of earlier agents: their names and states."""
-    asking = asyncio.ensure_future(agent.runs.survivors())
+    listing = asyncio.ensure_future(agent.runs.survivors())
     while (message := await agent.next())["say"] != "survivors":
         assert message["say"] == "warning"
-    await asking
+    await listing
     return [(one["name"], one["state"]) for one in message["survivors"]]
 
 

@@ -349,21 +349,21 @@ async def test_the_agent_looks_as_often_as_is_wanted(tmp_path: Path) -> None:
             await stage.ray.follow(scheduler, every=0.25)
 
         nursery.start_soon(follow)
-        assert (await stage.agent.heard("follow"))["every_s"] == 0.25
+        assert (await stage.agent.expect("follow"))["every_s"] == 0.25
         stage.agent.kill()
         again = await stage.agents.next()
-        await again.heard("connect")
+        await again.expect("connect")
         await again.say("connected", ray="2", python="3")
-        assert (await again.heard("follow"))["every_s"] == 0.25
+        assert (await again.expect("follow"))["every_s"] == 0.25
         nursery.cancel_scope.cancel()
 
 
 async def test_workers_are_started_on_nodes_that_come(tmp_path: Path) -> None:
     async with following(tmp_path, node("a1"), warm=2) as (_, stage):
-        await stage.agent.heard("follow")
-        assert await stage.agent.heard("warm") == {"do": "warm", "node": "a1", "count": 2}
+        await stage.agent.expect("follow")
+        assert await stage.agent.expect("warm") == {"do": "warm", "node": "a1", "count": 2}
         await relist(stage, node("a1"), node("a2"))
-        assert await stage.agent.heard("warm") == {"do": "warm", "node": "a2", "count": 2}
+        assert await stage.agent.expect("warm") == {"do": "warm", "node": "a2", "count": 2}
 
 
 async def test_a_scheduler_from_a_store_keeps_the_nodes_that_are_still_there(
@@ -511,7 +511,7 @@ class Run:
     begun: int = 0
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     starts: int = 0
-    came: list[object] = attrs.field(factory=list[object])
+    outcomes: list[object] = attrs.field(factory=list[object])
 
     def tell(self) -> None:
         self.starts += 1
@@ -521,11 +521,11 @@ class Run:
             try:
                 await binder.run(self.allocation, self.tell)
             except (muster.MusterError, RuntimeError) as error:
-                self.came.append(type(error))
+                self.outcomes.append(type(error))
             else:
-                self.came.append(results[self.allocation.ask])
+                self.outcomes.append(results[self.allocation.ask])
         if self.scope.cancelled_caught:
-            self.came.append("cancelled")
+            self.outcomes.append("cancelled")
 
 
 class World:
@@ -559,12 +559,12 @@ class World:
                 return
             case "begin" if run.id is None:
                 self.nursery.start_soon(run.go, self.binder, self.results)
-                run.id = (await self.agent.heard("run"))["id"]
+                run.id = (await self.agent.expect("run"))["id"]
             case "cancel" if run.id is not None and not run.is_cancelled:
                 run.is_cancelled = True
                 run.scope.cancel()
                 if run.ended is None:
-                    assert (await self.agent.heard("cancel"))["id"] == run.id
+                    assert (await self.agent.expect("cancel"))["id"] == run.id
             case "die":
                 self.is_dead = True
                 self.agent.kill()
@@ -575,10 +575,10 @@ class World:
             case "begin" | "cancel":
                 return
             case _:
-                await self.say(run, what, how)
+                await self.report(run, what, how)
         await self.settle()
 
-    async def say(self, run: Run, what: str, how: str) -> None:
+    async def report(self, run: Run, what: str, how: str) -> None:
         """Let the agent report on a run, which may not have begun, or be over."""
         about = {"id": 10**6 if run.id is None else run.id}
         match what:
@@ -607,7 +607,7 @@ class World:
         await self.stage.ray.survivors()
         await trio.testing.wait_all_tasks_blocked()
         for run in self.runs:
-            assert run.came == ([] if run.ended is None else [run.ended])
+            assert run.outcomes == ([] if run.ended is None else [run.ended])
             assert run.starts == run.begun
 
 
@@ -636,4 +636,4 @@ async def play(folder: Path, early: int, plan: list[Step], clock: MockClock) -> 
                 await world.take(step)
             await world.take(("die", 0, ""))
         for run in world.runs:
-            assert run.came == ([] if run.id is None else [run.ended])
+            assert run.outcomes == ([] if run.id is None else [run.ended])

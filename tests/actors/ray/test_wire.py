@@ -48,18 +48,18 @@ def test_messages_come_whole_however_they_are_cut(
 ) -> None:
     data = b"".join(map(msgpack.packb, messages))
     incoming = MessageDecoder()
-    heard = [
+    decoded = [
         message
         for start in range(0, len(data), size)
         for message in incoming.feed(data[start : start + size])
     ]
-    assert heard == messages
+    assert decoded == messages
 
 
 @pytest.mark.parametrize("message", SAID, ids=str)
 def test_a_field_that_nobody_knows_is_passed_over(message: dict[str, Any]) -> None:
-    (heard,) = MessageDecoder().feed(msgpack.packb({**message, "more": [1]}))
-    assert heard == {**message, "more": [1]}
+    (decoded,) = MessageDecoder().feed(msgpack.packb({**message, "more": [1]}))
+    assert decoded == {**message, "more": [1]}
 
 
 @pytest.mark.parametrize("message", SAID, ids=str)
@@ -77,10 +77,10 @@ def test_every_field_is_needed_and_has_its_type(message: dict[str, Any]) -> None
 def test_whatever_comes_is_a_message_or_an_error(data: bytes) -> None:
     incoming = MessageDecoder()
     try:
-        heard = list(incoming.feed(data))
+        decoded = list(incoming.feed(data))
     except WireError:
         return
-    assert all(isinstance(message, dict) for message in heard)
+    assert all(isinstance(message, dict) for message in decoded)
 
 
 def test_what_is_said_before_a_mistake_counts() -> None:

@@ -66,16 +66,16 @@ class Worker:
         (folder / "runner").write_bytes(shipped())
         (folder / "job").write_bytes(pickle.dumps(dict(job)))
         self.mark = uuid.uuid4().hex
-        self._heard = b""
+        self._output = b""
         self.daemon = subprocess.Popen(
             [sys.executable, "-I", str(STAND_IN), str(folder / "runner"), str(folder / "job")],
             stdout=subprocess.PIPE,
             env={**os.environ, _MARK: self.mark},
             start_new_session=True,
         )
-        self.pid = int(self.hear("worker")[1])
+        self.pid = int(self.wait_for("worker")[1])
 
-    def hear(self, what: str) -> list[Any]:
+    def wait_for(self, what: str) -> list[Any]:
         """Wait for an item; those before it are forgotten."""
         until = time.monotonic() + LONG_S
         while True:
@@ -91,14 +91,14 @@ class Worker:
 
     def _item(self, until: float) -> list[Any] | None:
         assert self.daemon.stdout is not None
-        while b"\n" not in self._heard:
+        while b"\n" not in self._output:
             ready, _, _ = select.select([self.daemon.stdout], [], [], until - time.monotonic())
             assert ready, "nothing was heard in time"
             part = os.read(self.daemon.stdout.fileno(), 65_536)
             if not part:
                 return None
-            self._heard += part
-        line, _, self._heard = self._heard.partition(b"\n")
+            self._output += part
+        line, _, self._output = self._output.partition(b"\n")
         found: list[Any] = json.loads(line)
         return found
 

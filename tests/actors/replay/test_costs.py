@@ -217,10 +217,10 @@ class PlainCosts:
             held: dict[str | None, dict[str, int]] = {}
             for app in snapshot.apps.values():
                 for ask in app.asks:
-                    mine = held.setdefault((app.queue, app.user)[which], defaultdict(int))
+                    amounts = held.setdefault((app.queue, app.user)[which], defaultdict(int))
                     if ask.place in {AskPlace.BOUND, AskPlace.WAITING}:
                         for kind, amount in ask.resources.items():
-                            mine[kind] += amount
+                            amounts[kind] += amount
             shares = [
                 max((Fraction(n, there[kind]) for kind, n in one.items() if there[kind]), default=0)
                 for one in held.values()

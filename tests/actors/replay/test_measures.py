@@ -479,13 +479,13 @@ def span_of(scheduler: PlainScheduler, begin_us: int, end_us: int) -> Span:
     held: dict[str, int] = defaultdict(int)
     there: dict[str, int] = defaultdict(int)
     for app in snapshot.apps.values():
-        mine = apps.setdefault(app.name, defaultdict(int))
+        own = apps.setdefault(app.name, defaultdict(int))
         for ask in app.asks:
             for kind, amount in ask.resources.items():
                 if ask.place in {AskPlace.BOUND, AskPlace.WAITING}:
                     held[kind] += amount
                 if ask.place is AskPlace.BOUND:
-                    mine[kind] += amount
+                    own[kind] += amount
     for node in snapshot.nodes.values():
         for kind, amount in node.capacity.items():
             there[kind] += amount

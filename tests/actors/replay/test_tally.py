@@ -392,10 +392,12 @@ async def test_a_pod_that_runs_was_bound_at_once() -> None:
     assert dict(summary.utilisation) == {"vcore": 0.2}
 
 
-def figures_after(*heard: tuple[int, Kind, str] | tuple[int, Kind, str, int | None]) -> Reserved:
+def figures_after(
+    *decisions: tuple[int, Kind, str] | tuple[int, Kind, str, int | None],
+) -> Reserved:
     """Return the figures after decisions: the instant, the kind, the ask, and a start."""
     tally = ReservedTally()
-    for at_us, kind, ask, *start in heard:
+    for at_us, kind, ask, *start in decisions:
         reason = Reason.REMOVED if kind is Kind.RELEASED else None
         tally.observe(
             Decision(kind, "a", ask, reason=reason, start_us=start[0] if start else None), at_us

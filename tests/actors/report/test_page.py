@@ -24,12 +24,12 @@ EVIL_IN_YAML = '"<script>alert(1)<!--\\"\'&amp;]]>\\u202e\\u0007"'
 
 
 @pytest.fixture
-async def everything() -> RecordedReplay:
+async def recording() -> RecordedReplay:
     return await recorded(EVERYTHING)
 
 
-async def test_it_is_well_formed(everything: RecordedReplay) -> None:
-    read = Reader(everything.page)
+async def test_it_is_well_formed(recording: RecordedReplay) -> None:
+    read = Reader(recording.page)
 
     assert read.tags["svg"] >= 5
     assert read.tags["section"] == 9
@@ -39,8 +39,8 @@ async def test_it_is_well_formed(everything: RecordedReplay) -> None:
         assert link[1:] in ids
 
 
-async def test_it_needs_nothing_else(everything: RecordedReplay) -> None:
-    html = everything.page
+async def test_it_needs_nothing_else(recording: RecordedReplay) -> None:
+    html = recording.page
     read = Reader(html)
 
     assert re.findall(r"https?:|//\w|url\(|@import|\bfetch\b|XMLHttp|import\(", html) == []
@@ -49,10 +49,10 @@ async def test_it_needs_nothing_else(everything: RecordedReplay) -> None:
     assert "default-src 'none'" in html
 
 
-async def test_it_says_what_was_recorded(everything: RecordedReplay) -> None:
-    html, summary, text = everything.page, everything.tally.summary(), Reader(everything.page).text
-    used = everything.recorder.used["vcore"]
-    there = everything.recorder.there["vcore"]
+async def test_it_says_what_was_recorded(recording: RecordedReplay) -> None:
+    html, summary, text = recording.page, recording.tally.summary(), Reader(recording.page).text
+    used = recording.recorder.used["vcore"]
+    there = recording.recorder.there["vcore"]
 
     assert tile(html, "asks bound") == f"{summary.asks_bound}"
     assert tile(html, "asks pending at the end") == f"{summary.asks_pending}"
@@ -66,22 +66,22 @@ async def test_it_says_what_was_recorded(everything: RecordedReplay) -> None:
     assert "c/huge" in text
 
 
-async def test_bars_in_the_page_are_those_of_the_decisions(everything: RecordedReplay) -> None:
-    bars = known(everything.page)["bars"]
+async def test_bars_in_the_page_are_those_of_the_decisions(recording: RecordedReplay) -> None:
+    bars = known(recording.page)["bars"]
     bound = [
         f"{announced.decision.app}/{announced.decision.ask}"
-        for announced in everything.decisions
+        for announced in recording.decisions
         if announced.decision.kind is Kind.BOUND
     ]
 
     assert sorted(bar[0] for bar in bars if bar[5] is not None) == sorted(bound)
     assert {bar[7] for bar in bars} >= {"completed", "node_lost"}
-    read = Reader(everything.page)
+    read = Reader(recording.page)
     assert {int(number) for number in read.attributes["data-i"]} == set(range(len(bars)))
 
 
-async def test_series_in_the_page_are_those_of_the_recorder(everything: RecordedReplay) -> None:
-    data = known(everything.page)
+async def test_series_in_the_page_are_those_of_the_recorder(recording: RecordedReplay) -> None:
+    data = known(recording.page)
     usage = data["charts"][0]["r"]
     rows = {row["n"]: row["v"] for row in usage}
     buckets = -(-(data["end"] - data["begin"]) // data["width"])
@@ -90,7 +90,7 @@ async def test_series_in_the_page_are_those_of_the_recorder(everything: Recorded
     area = 0.0
     for value, count in zip(rows["together"][::2], rows["together"][1::2], strict=True):
         area += value * count * data["width"]
-    exact = sum(everything.recorder.used["vcore"].areas) / 1000
+    exact = sum(recording.recorder.used["vcore"].areas) / 1000
     assert sum(rows["together"][1::2]) == buckets
     assert area == pytest.approx(exact, rel=0.01)
 
@@ -179,8 +179,8 @@ async def test_evictions_are_marked() -> None:
         (Ending.STOPPED, "Stopped at the first event that was refused (line 23): "),
     ],
 )
-async def test_how_it_ended(everything: RecordedReplay, ending: Ending, text: str | None) -> None:
-    html = page(Content(everything.recorder, everything.tally.summary(), "f", ending))
+async def test_how_it_ended(recording: RecordedReplay, ending: Ending, text: str | None) -> None:
+    html = page(Content(recording.recorder, recording.tally.summary(), "f", ending))
 
     assert ('<p class="note">' in html) is (text is not None)
     assert (text or "") in Reader(html).text
@@ -213,11 +213,11 @@ async def test_there_is_no_list_of_no_remarks() -> None:
     assert 'id="remarks"' not in (await recorded("- {op: settle, at: 5}\n")).page
 
 
-async def test_an_event_without_a_line_has_its_index(everything: RecordedReplay) -> None:
-    summary = everything.tally.summary()
+async def test_an_event_without_a_line_has_its_index(recording: RecordedReplay) -> None:
+    summary = recording.tally.summary()
     refusals = tuple(attrs.evolve(remark, line=None) for remark in summary.first_refusals)
     summary = attrs.evolve(summary, first_refusals=refusals)
-    text = Reader(page(Content(everything.recorder, summary, "f", Ending.STOPPED))).text
+    text = Reader(page(Content(recording.recorder, summary, "f", Ending.STOPPED))).text
 
     assert "refused (event 12): " in text
     assert "event 12refused" in text

@@ -93,15 +93,15 @@ def area(series: Series | None) -> int:
 
 
 @pytest.fixture
-async def everything() -> RecordedReplay:
+async def recording() -> RecordedReplay:
     return await recorded(EVERYTHING)
 
 
-async def test_usage_is_that_of_the_decisions(everything: RecordedReplay) -> None:
-    recorder, end_us = everything.recorder, everything.recorder.end_us
+async def test_usage_is_that_of_the_decisions(recording: RecordedReplay) -> None:
+    recorder, end_us = recording.recorder, recording.recorder.end_us
     cores = {"a": 1000, "b": 1000, "c": 1000}
     naive: Counter[str] = Counter()
-    for decision, begin, end in allocations(everything.decisions, end_us):
+    for decision, begin, end in allocations(recording.decisions, end_us):
         assert decision.app
         assert decision.queue
         for queue in ("root", decision.queue):
@@ -117,20 +117,20 @@ async def test_usage_is_that_of_the_decisions(everything: RecordedReplay) -> Non
     assert area(recorder.there["vcore"]) == 4000 * (end_us + 30_000_000)
 
 
-async def test_pending_and_running_are_those_of_the_decisions(everything: RecordedReplay) -> None:
-    recorder = everything.recorder
-    came = {"a": (9, 0), "b": (2, 10_000_000), "c": (5, 12_000_000)}
+async def test_pending_and_running_are_those_of_the_decisions(recording: RecordedReplay) -> None:
+    recorder = recording.recorder
+    arrivals = {"a": (9, 0), "b": (2, 10_000_000), "c": (5, 12_000_000)}
     end_us = recorder.end_us
-    pending = sum(count * (end_us - at_us) for count, at_us in came.values())
+    pending = sum(count * (end_us - at_us) for count, at_us in arrivals.values())
     finished = 0
     running = 0
-    for announced in everything.decisions:
+    for announced in recording.decisions:
         match announced.decision:
             case Decision(kind=Kind.RELEASED, reason=Reason.COMPLETED):
                 finished += end_us - announced.at_us
             case _:
                 pass
-    for _, begin, end in allocations(everything.decisions, end_us):
+    for _, begin, end in allocations(recording.decisions, end_us):
         running += end - begin
     root = recorder.queues.get("root")
 
@@ -139,11 +139,11 @@ async def test_pending_and_running_are_those_of_the_decisions(everything: Record
     assert area(root.pending) == pending - running - finished
 
 
-async def test_bars_are_those_of_the_decisions(everything: RecordedReplay) -> None:
-    recorder = everything.recorder
+async def test_bars_are_those_of_the_decisions(recording: RecordedReplay) -> None:
+    recorder = recording.recorder
     naive = [
         (decision.node, decision.app, decision.ask, begin, end)
-        for decision, begin, end in allocations(everything.decisions, recorder.end_us)
+        for decision, begin, end in allocations(recording.decisions, recorder.end_us)
         if end > begin
     ]
     assert recorder.nodes.bars is not None
@@ -157,13 +157,13 @@ async def test_bars_are_those_of_the_decisions(everything: RecordedReplay) -> No
 
     assert sorted(bars) == sorted(naive)
     assert sum(recorder.released.values()) == sum(
-        announced.decision.kind is Kind.RELEASED for announced in everything.decisions
+        announced.decision.kind is Kind.RELEASED for announced in recording.decisions
     )
 
 
-async def test_waits_are_those_of_the_summary(everything: RecordedReplay) -> None:
-    summary = everything.tally.summary()
-    recorder = everything.recorder
+async def test_waits_are_those_of_the_summary(recording: RecordedReplay) -> None:
+    summary = recording.tally.summary()
+    recorder = recording.recorder
 
     assert sum(recorder.waits.counts) == summary.wait.count
     for queue in summary.queues:
@@ -176,8 +176,8 @@ async def test_waits_are_those_of_the_summary(everything: RecordedReplay) -> Non
     assert longest[1].wait_us == round((summary.wait.longest_s or 0) * 1e6)
 
 
-async def test_it_says_why(everything: RecordedReplay) -> None:
-    reasons = everything.recorder.reasons
+async def test_it_says_why(recording: RecordedReplay) -> None:
+    reasons = recording.recorder.reasons
     huge = reasons.reasons_of(("c", "huge"))
 
     assert huge

@@ -30,13 +30,13 @@ async def fill(entry: EntryQueue[int], count: int = BOUND) -> None:
         await entry.put(number)
 
 
-async def put_into(entry: EntryQueue[int], thing: int, log: list[str]) -> None:
+async def put_into(entry: EntryQueue[int], item: int, log: list[str]) -> None:
     try:
-        await entry.put(thing)
+        await entry.put(item)
     except muster.ClosedSchedulerError:
-        log.append(f"{thing} closed")
+        log.append(f"{item} closed")
     else:
-        log.append(f"{thing} in")
+        log.append(f"{item} in")
 
 
 def taken(entry: EntryQueue[int]) -> list[int]:
@@ -102,8 +102,8 @@ async def test_beyond_the_bound_each_waits_for_a_place_in_order() -> None:
     log: list[str] = []
     await fill(entry)
     async with trio.open_nursery() as nursery:
-        for thing in (BOUND, BOUND + 1):
-            nursery.start_soon(put_into, entry, thing, log)
+        for item in (BOUND, BOUND + 1):
+            nursery.start_soon(put_into, entry, item, log)
             await settled()
         assert log == []
         assert entry.take() == 0
@@ -530,25 +530,25 @@ async def test_one_who_is_cancelled_keeps_nobody_from_being_woken() -> None:
 
 def test_a_listener_hears_every_value_at_once() -> None:
     watched = Watched(0)
-    heard: list[int] = []
-    with watched.heard_by(heard.append):
+    values: list[int] = []
+    with watched.heard_by(values.append):
         for value in (1, 2, 2):
             watched.publish(value)
-            assert heard[-1] == value == watched.value
+            assert values[-1] == value == watched.value
     watched.publish(3)
 
-    assert heard == [1, 2, 2]
+    assert values == [1, 2, 2]
 
 
 def test_one_listener_that_listens_twice_hears_twice() -> None:
     watched = Watched(0)
-    heard: list[int] = []
-    with watched.heard_by(heard.append):
-        with watched.heard_by(heard.append):
+    values: list[int] = []
+    with watched.heard_by(values.append):
+        with watched.heard_by(values.append):
             watched.publish(1)
         watched.publish(2)
 
-    assert heard == [1, 1, 2]
+    assert values == [1, 1, 2]
 
 
 async def test_a_listener_may_cancel_who_listens_itself() -> None:

@@ -152,7 +152,7 @@ async def test_steps_are_paused_where_they_yield() -> None:
 def test_slices(number: int) -> None:
     pieces = [list(piece) for piece in slices(range(number))]
 
-    assert [thing for piece in pieces for thing in piece] == list(range(number))
+    assert [item for piece in pieces for item in piece] == list(range(number))
     assert all(0 < len(piece) <= PIECE for piece in pieces)
 
 
@@ -235,7 +235,7 @@ async def test_others_run_while_an_application_with_very_many_asks_comes_and_goe
 @pytest.mark.usefixtures("slice_always_over")
 async def test_a_cancelled_caller_gets_handles_of_very_many_asks_that_were_added() -> None:
     made: list[muster.Ask] = []
-    with watchdog(), trio.CancelScope() as everything:
+    with watchdog(), trio.CancelScope() as whole_scope:
         async with muster.open_scheduler() as scheduler, trio.open_nursery() as nursery:
             await scheduler.add_app("a", "root.q")
 
@@ -244,9 +244,9 @@ async def test_a_cancelled_caller_gets_handles_of_very_many_asks_that_were_added
 
             nursery.start_soon(ask)
             async for _ in scheduler.decisions():
-                everything.cancel()
+                whole_scope.cancel()
 
-    assert everything.cancelled_caught
+    assert whole_scope.cancelled_caught
     assert len(made) == VERY_MANY
 
 
@@ -281,14 +281,14 @@ async def test_a_cancellation_does_not_stop_the_freeing(monkeypatch: pytest.Monk
 
     def cancel_and_free(machine: ApplicationMachine) -> Steps[None]:
         turns_before.append(len(turns))
-        everything.cancel()
+        whole_scope.cancel()
         return free(machine)
 
     monkeypatch.setattr(ApplicationMachine, "free", cancel_and_free)
     gc.collect()
     before = memory()
     async with turns_of_others() as turns:
-        with watchdog(), trio.CancelScope() as everything:
+        with watchdog(), trio.CancelScope() as whole_scope:
             async with muster.open_simulation() as simulation:
                 for event in (AddApp("a", "root.q"), AddAsk("a", "k", ONE, count=VERY_MANY)):
                     await simulation.submit(event)
@@ -363,7 +363,7 @@ async def test_who_leaves_while_a_batch_is_announced_gets_nothing_more() -> None
 async def test_a_cancellation_while_a_batch_is_announced_loses_no_answer() -> None:
     log = Recording()
     answers: list[int] = []
-    with watchdog(), trio.CancelScope() as everything:
+    with watchdog(), trio.CancelScope() as whole_scope:
         async with muster.open_scheduler(journal=log) as scheduler, trio.open_nursery() as nursery:
             await scheduler.add_node("n", {"vcore": 1000})
             await scheduler.add_app("a", "root.q")
@@ -377,11 +377,11 @@ async def test_a_cancellation_while_a_batch_is_announced_loses_no_answer() -> No
                     nursery.start_soon(ask)
                     await anext(aiter(seen))
                     assert not answers
-                    everything.cancel()
+                    whole_scope.cancel()
 
             nursery.start_soon(cancel_at_the_first)
 
-    assert everything.cancelled_caught
+    assert whole_scope.cancelled_caught
     assert len(bound(log.decisions)) == 3 * PIECE
     assert answers == [3 * PIECE]
 
@@ -404,8 +404,8 @@ class SlowJournal:
 @pytest.mark.usefixtures("slice_always_over")
 async def test_a_journal_that_lets_others_run_has_all_of_a_batch_before_anybody_hears() -> None:
     journal = SlowJournal()
-    heard: list[str] = []
-    with watchdog(), trio.CancelScope() as everything:
+    notified: list[str] = []
+    with watchdog(), trio.CancelScope() as whole_scope:
         async with (
             muster.open_scheduler(journal=journal) as scheduler,
             trio.open_nursery() as nursery,
@@ -415,21 +415,23 @@ async def test_a_journal_that_lets_others_run_has_all_of_a_batch_before_anybody_
 
             async def observe() -> None:
                 await scheduler.decisions(kinds={Kind.BOUND}).take()
-                heard.append("observer")
+                notified.append("observer")
 
             async def ask() -> None:
-                heard.extend(["answer"] * len(await scheduler.add_asks("a", "k", {"vcore": 1}, 9)))
+                notified.extend(
+                    ["answer"] * len(await scheduler.add_asks("a", "k", {"vcore": 1}, 9))
+                )
 
             nursery.start_soon(observe)
             nursery.start_soon(ask)
             while len(bound(journal.decisions)) < 3:
                 await trio.lowlevel.checkpoint()
             assert len(bound(journal.decisions)) < 9
-            assert not heard
-            everything.cancel()
+            assert not notified
+            whole_scope.cancel()
 
     assert len(bound(journal.decisions)) == 9
-    assert heard.count("answer") == 9
+    assert notified.count("answer") == 9
 
 
 @pytest.mark.parametrize("error", [OSError("full"), KeyError("mine")])

@@ -219,8 +219,8 @@ async def test_silence_changes_nothing(fake: FakeSlurm) -> None:
         fake.job(1, job_state="RUNNING")
         held = await ask.bound()
         fake.set(away=True)
-        asked = len(fake.calls("squeue"))
-        await fake.until(lambda: len(fake.calls("squeue")) > asked + 5)
+        queries = len(fake.calls("squeue"))
+        await fake.until(lambda: len(fake.calls("squeue")) > queries + 5)
         assert held.ending is None
         assert len((await scheduler.snapshot()).nodes) == 2
         fake.job(1, job_state="COMPLETED")
@@ -473,7 +473,7 @@ class Members:
         #: Whether an earlier run of a member is still ending.
         self.earlier = False
         self.submitted: list[tuple[int, ...]] = []
-        self.came: list[int] = []
+        self.joined: list[int] = []
         self.lost: list[int] = []
 
     async def join(self, number: int) -> None:
@@ -490,7 +490,7 @@ class Members:
             self.lost.append(number)
         else:
             assert batch is BATCH
-            self.came.append(number)
+            self.joined.append(number)
 
 
 async def test_last_one_submits_for_all(autojump_clock: MockClock) -> None:
@@ -499,7 +499,7 @@ async def test_last_one_submits_for_all(autojump_clock: MockClock) -> None:
         for number in (9, 7, 8):
             nursery.start_soon(members.join, number)
     assert members.submitted == [(7, 8, 9)]
-    assert sorted(members.came) == [7, 8, 9]
+    assert sorted(members.joined) == [7, 8, 9]
     assert autojump_clock.current_time() == 0
     assert members.gathering.is_empty
 
@@ -585,7 +585,7 @@ async def test_one_that_is_cancelled_when_the_job_is_submitted_still_has_to_end_
         scope.cancel()
         await members.join(9)  # before the first one hears of it
     assert members.submitted == [(7, 8, 9)]
-    assert sorted(members.came) == [7, 8, 9]
+    assert sorted(members.joined) == [7, 8, 9]
     assert autojump_clock.current_time() == 0
 
 

@@ -146,8 +146,8 @@ async def test_job_that_was_being_submitted_when_the_program_ended_is_taken_over
         fake.forget(1)
 
         async def arrive() -> None:
-            asked = len(fake.calls("squeue"))
-            await fake.until(lambda: len(fake.calls("squeue")) > asked + 2)
+            queries = len(fake.calls("squeue"))
+            await fake.until(lambda: len(fake.calls("squeue")) > queries + 2)
             fake.add(**job)
             fake.set(away=False)
 

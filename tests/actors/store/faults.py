@@ -129,8 +129,8 @@ class Disk:
 
     def wrap(self, methods: _Methods) -> Any:  # noqa: ANN401 - a pointer
         """Return the functions of a file, which fail on request."""
-        mine = _Methods()
-        ctypes.memmove(ctypes.byref(mine), ctypes.byref(methods), ctypes.sizeof(_Methods))
+        copy = _Methods()
+        ctypes.memmove(ctypes.byref(copy), ctypes.byref(methods), ctypes.sizeof(_Methods))
 
         def replaced(name: str, kind: Any, usual: Any) -> Any:  # noqa: ANN401 - functions of C
             def call(*args: Any) -> int:  # noqa: ANN401 - as above
@@ -148,11 +148,11 @@ class Disk:
             self._kept.append(made)
             return made
 
-        mine.write = replaced("write", _WRITE, methods.write)
-        mine.truncate = replaced("truncate", _TRUNCATE, methods.truncate)
-        mine.sync = replaced("sync", _SYNC, methods.sync)
-        self._kept.append(mine)
-        return ctypes.pointer(mine)
+        copy.write = replaced("write", _WRITE, methods.write)
+        copy.truncate = replaced("truncate", _TRUNCATE, methods.truncate)
+        copy.sync = replaced("sync", _SYNC, methods.sync)
+        self._kept.append(copy)
+        return ctypes.pointer(copy)
 
 
 @contextmanager
@@ -165,8 +165,8 @@ def failing_disk(sqlite: ctypes.CDLL) -> Generator[Disk]:
     sqlite.sqlite3_vfs_find.restype = POINTER(_Vfs)
     sqlite.sqlite3_vfs_register.argtypes = (POINTER(_Vfs), c_int)
     usual = sqlite.sqlite3_vfs_find(None)
-    disk, mine = Disk(), _Vfs()
-    ctypes.memmove(ctypes.byref(mine), usual, ctypes.sizeof(_Vfs))
+    disk, vfs = Disk(), _Vfs()
+    ctypes.memmove(ctypes.byref(vfs), usual, ctypes.sizeof(_Vfs))
     usual_open, wrapped = usual.contents.open, dict[int, Any]()
 
     def opened(_vfs: int, path: int, file: Any, flags: int, out: Any) -> int:  # noqa: ANN401 - pointers
@@ -178,11 +178,11 @@ def failing_disk(sqlite: ctypes.CDLL) -> Generator[Disk]:
             file.contents.methods = wrapped[address]
         return code
 
-    mine.name, mine.open = b"failing", _OPEN(opened)
-    _ALIVE.append((mine, disk))
-    sqlite.sqlite3_vfs_register(mine, 1)
+    vfs.name, vfs.open = b"failing", _OPEN(opened)
+    _ALIVE.append((vfs, disk))
+    sqlite.sqlite3_vfs_register(vfs, 1)
     try:
         yield disk
     finally:
         sqlite.sqlite3_vfs_register(usual, 1)
-        sqlite.sqlite3_vfs_unregister(ctypes.byref(mine))
+        sqlite.sqlite3_vfs_unregister(ctypes.byref(vfs))

@@ -86,7 +86,7 @@ def test_after_what_only_applications_can_judge_they_are_heard_first(before: Eve
     assert must_hear_first(tree, members("g", "x"))
     assert must_hear_first(tree, RemoveGang(full_gang_name("g")))
     assert not must_hear_first(tree, wish("p", "y"))
-    tree.hear()
+    tree.report_owners()
     assert not must_hear_first(tree, members("g", "x"))
 
 
@@ -344,11 +344,11 @@ EVENTS: list[Event] = [
 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=14), st.lists(st.booleans(), max_size=14))
-def test_it_does_not_matter_when_owners_are_heard(events: list[Event], hear: list[bool]) -> None:
+def test_it_does_not_matter_when_owners_are_heard(events: list[Event], reports: list[bool]) -> None:
     seldom, often = tree_with_app(vcore=2), tree_with_app(vcore=2)
     for tree in (seldom, often):
         tree.settle(AddApp("q", "root.b"))
-    enter_in_both(seldom, often, events, hear)
+    enter_in_both(seldom, often, events, reports)
 
 
 AROUND_A_GANG_SET_ASIDE: list[Event] = [
@@ -375,17 +375,17 @@ AROUND_A_GANG_SET_ASIDE: list[Event] = [
     st.lists(st.booleans(), max_size=8),
 )
 def test_it_does_not_matter_for_those_that_were_not_started(
-    chosen: list[int], hear: list[bool]
+    chosen: list[int], reports: list[bool]
 ) -> None:
     seldom, often = (with_timed_out_gang(tree_with_app("m", "n", vcore=4)) for _ in range(2))
-    enter_in_both(seldom, often, [AROUND_A_GANG_SET_ASIDE[number] for number in chosen], hear)
+    enter_in_both(seldom, often, [AROUND_A_GANG_SET_ASIDE[number] for number in chosen], reports)
 
 
-def enter_in_both(seldom: Tree, often: Tree, events: list[Event], hear: list[bool]) -> None:
+def enter_in_both(seldom: Tree, often: Tree, events: list[Event], reports: list[bool]) -> None:
     """Enter events in both, let the owners of ``often`` report in between, and compare the two."""
     for number, event in enumerate(events):
-        if number < len(hear) and hear[number]:
-            often.hear()
+        if number < len(reports) and reports[number]:
+            often.report_owners()
         seldom.enter(event)
         often.enter(event)
     assert seldom.settle() == often.settle()

@@ -46,8 +46,8 @@ from tests.core.tree import Tree, make_tree
 
 
 def priority_of(tree: Tree, name: str, priority_class: str) -> int:
-    asked = attrs.evolve(wish("p", name), priority_class=priority_class)
-    submit(tree, asked)
+    event = attrs.evolve(wish("p", name), priority_class=priority_class)
+    submit(tree, event)
     (found,) = (ask for ask in tree.snapshot().apps["p"].asks if ask.name == name)
     return found.priority
 

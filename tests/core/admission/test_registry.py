@@ -595,9 +595,9 @@ def test_a_name_goes_back_to_where_it_was_and_drops_no_other(name: str) -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9))), st.integers(1, 4))
 def test_whatever_comes_the_latest_are_known(changes: list[tuple[bool, int]], kept: int) -> None:
     names, added, gone = RecentNames(kept), list[str](), set[str]()
-    for comes, number in changes:
+    for is_added, number in changes:
         name = str(number)
-        if comes:
+        if is_added:
             added = [*(one for one in added if one != name), name]
             gone.discard(name)
             names.add(name)
@@ -605,6 +605,6 @@ def test_whatever_comes_the_latest_are_known(changes: list[tuple[bool, int]], ke
             gone.add(name)
             names.discard(name)
         names.check()
-        assert (name in names) == comes
+        assert (name in names) == is_added
         assert set(added[-kept:]) - gone <= names.seen() <= set(added) - gone
         assert len(names.seen()) < 2 * kept

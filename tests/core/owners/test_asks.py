@@ -53,8 +53,8 @@ def two_asks(
 ) -> list[Ask]:
     """Return two asks that come in one event."""
     name = f"x{seq}"
-    says = wish(name=name, count=2) if gang is None else members(gang, name, 2)
-    return list(asks_of(AddAsks(Origin(seq, event=event), says, priority)).values())
+    request = wish(name=name, count=2) if gang is None else members(gang, name, 2)
+    return list(asks_of(AddAsks(Origin(seq, event=event), request, priority)).values())
 
 
 def test_an_ask_says_by_name_what_its_place_is_made_of() -> None:

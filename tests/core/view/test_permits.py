@@ -479,7 +479,7 @@ def trees(most: dict[str, str], *nodes: Resources, blocking: bool = False) -> Tr
 def is_hopeless(tree: Tree, *events: Event) -> bool:
     """Return whether the group of the gang ``g`` is found hopeless after these events."""
     tree.enter(*events)
-    tree.hear()
+    tree.report_owners()
     state: ViewState = vars(tree.machine.view)["_state"]
     hopeless = is_sure_not_to_fit(state, state.gang_index.group_of(state.gangs["default/g"]))
     tree.settle()

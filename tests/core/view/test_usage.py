@@ -44,7 +44,7 @@ class Site:
             self.submit(AddApp(name, f"root.{name}"))
         #: What each queue has had in each second, in core-seconds.
         self.had: list[dict[str, float]] = []
-        self._asked = 0
+        self._asks = 0
 
     def submit(self, event: Event) -> None:
         self.scheduler.submit(event)
@@ -53,9 +53,9 @@ class Site:
         """Ask for one core each, so many times."""
         if self.scheduler.app(app) is None:  # It has had nothing for a while.
             self.submit(AddApp(app, f"root.{app}"))
-        self._asked += 1
+        self._asks += 1
         resources = Resources({"vcore": 1000})
-        name = f"x{self._asked}"
+        name = f"x{self._asks}"
         self.submit(AddAsk(app, name, resources, count=count, run_for_us=run_s * S))
 
     def run(self, seconds: int, backlog: Mapping[str, int], run_s: int = 4) -> None:
@@ -68,7 +68,7 @@ class Site:
             for app, wanted in backlog.items():
                 pending = sum(one == app for one, _ in self.scheduler.pending())
                 if pending < wanted:
-                    self.ask(app, wanted - pending, run_s + self._asked % 3)
+                    self.ask(app, wanted - pending, run_s + self._asks % 3)
             self.scheduler.settle()
             snapshot = self.scheduler.snapshot()
             self.had.append(

@@ -556,11 +556,11 @@ def breaks(tree: Contest, spared: str, *, taken: str) -> bool:
 
 def test_to_spare_a_part_of_a_gang_breaks_it() -> None:
     tree = bound_gang(need=2, count=3)
-    everybody = "b/x-0 b/x-1 b/x-2"
+    members = "b/x-0 b/x-1 b/x-2"
 
-    assert breaks(tree, "b/x-0", taken=everybody)
-    assert not breaks(tree, "b/x-0 b/x-1", taken=everybody)
-    assert not breaks(tree, everybody, taken=everybody)
+    assert breaks(tree, "b/x-0", taken=members)
+    assert not breaks(tree, "b/x-0 b/x-1", taken=members)
+    assert not breaks(tree, members, taken=members)
     assert not breaks(tree, "b/x-0", taken="b/x-0 b/x-1")
 
 

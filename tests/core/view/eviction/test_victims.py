@@ -557,8 +557,8 @@ def test_types_do_not_mix_however_often_they_change() -> None:
 def test_the_ends_are_those_of_what_is_there(changes: list[tuple[bool, int]]) -> None:
     counts = NumberCounts()
     now: list[int] = []
-    for comes, number in changes:
-        if comes:
+    for is_added, number in changes:
+        if is_added:
             counts.add(number)
             now.append(number)
         elif number in now:
