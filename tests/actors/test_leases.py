@@ -212,7 +212,7 @@ async def test_an_attempt_has_a_limit(
 
 
 # REPLICA-20
-async def test_it_is_lost_if_somebody_else_has_it(
+async def test_a_lease_is_lost_if_another_holder_has_it(
     a: ShelfLease, shelf: Shelf, autojump_clock: MockClock
 ) -> None:
     await a.acquire()

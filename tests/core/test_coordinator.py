@@ -86,7 +86,7 @@ def test_a_batch_says_timers_then_events_then_rounds_then_priorities() -> None:
     ]
 
 
-def test_decisions_of_events_are_in_their_order_whoever_made_them() -> None:
+def test_decisions_of_events_are_in_the_order_of_the_events() -> None:
     tree = settled_tree("n")
     for app in ("q", "p"):
         tree.add_app(app)
@@ -373,7 +373,7 @@ def test_a_report_of_another_epoch_is_a_bug() -> None:
         all_at_once(ReportRequests(8, {}, {}, 0, {}).collect(report, ()))
 
 
-def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
+def test_commits_go_to_all_owners_on_the_path_and_to_no_others() -> None:
     tree = settled_tree("n")
     tree.add_app("p", "a")
     tree.add_app("q", "b")
@@ -451,7 +451,7 @@ class CheckedTree(Tree):
 
 @settings(max_examples=20)
 @given(scenarios() | gang_scenarios(), st.integers(0, 2**16))
-def test_machines_and_view_agree_after_every_batch_whoever_goes_first(
+def test_machines_and_view_agree_after_every_batch_in_any_order(
     scenario: list[Step], seed: int
 ) -> None:
     compare(scenario, lambda steps: CheckedTree(pick=Random(seed).randrange).run(steps))

@@ -199,7 +199,7 @@ def test_a_change_gives_a_node_another_version() -> None:
     assert b.version == other
 
 
-def test_which_nodes_have_changed_is_known_until_somebody_takes_note() -> None:
+def test_changed_nodes_are_known_until_they_are_taken() -> None:
     nodes = Nodes()
     nodes.add("a", "b", "c", vcore=4)
     assert [node.name for node in nodes.index.touched] == ["a", "b", "c"]

@@ -73,7 +73,7 @@ def test_it_goes_on_after_every_kill(tmp_path: Path) -> None:
     assert first == [f"{PAGE_COUNT} of {PAGE_COUNT} pages are left"]
     assert any("goes on after line" in line for line in third), third
     lines = [*second, *third, *last]
-    # A page may be said twice if the kill came before the scheduler had heard of its end.
+    # A page may be printed twice if the kill came before the scheduler knew of its end.
     assert {line for line in lines if line.endswith(": printed")} == {
         f"page-{number}: printed" for number in range(PAGE_COUNT)
     }

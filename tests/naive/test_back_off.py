@@ -217,7 +217,7 @@ def test_another_release_from_being_bound_ends_the_row() -> None:
     assert instants(story, "k", 20 * S, BindFailed("a", "k")) == [3, 10, 21]
 
 
-def test_whoever_was_evicted_begins_a_new_row() -> None:
+def test_an_evicted_ask_begins_a_new_row() -> None:
     story = Story(leaf(settings=AT_ONCE), node("n", 1), HIGH, APP, asks("k"), FailBind("a", "k"))
     assert "released k preempted" in story.play(10 * S, asks("h", named="high"))
     story.play(20 * S, Release("a", "h"))

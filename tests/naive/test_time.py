@@ -96,7 +96,7 @@ def test_what_is_not_bound_by_then_is_gone() -> None:
     assert Story(APP).play(3 * S, timed("late", by=2)) == ["rejected"]
 
 
-def test_whoever_comes_at_that_instant_is_tried_once() -> None:
+def test_an_ask_that_comes_at_that_instant_is_tried_once() -> None:
     story = Story(APP, node("n", 1), timed("first", by=0), timed("second", by=0))
     assert releases(story) == [(0, "second", "expired", None)]
 

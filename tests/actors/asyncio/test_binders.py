@@ -331,9 +331,7 @@ def test_an_ask_that_failed_is_no_success(mode: Mode) -> None:
 
 @both_modes
 @pytest.mark.parametrize("retries", [0, 1])
-def test_a_body_is_cut_short_when_somebody_else_says_that_it_failed(
-    mode: Mode, retries: int
-) -> None:
+def test_a_body_is_cut_short_when_a_caller_reports_its_failure(mode: Mode, retries: int) -> None:
     async def main() -> None:
         async with open_scheduler(mode=mode) as scheduler:
             await small(scheduler)

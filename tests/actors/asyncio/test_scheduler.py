@@ -192,7 +192,7 @@ def test_a_mode_that_there_is_not() -> None:
 
 
 @both_modes
-def test_an_ask_that_is_removed_while_somebody_waits(mode: Mode) -> None:
+def test_an_ask_that_is_removed_while_a_task_waits(mode: Mode) -> None:
     async def main() -> None:
         async with open_scheduler(mode=mode) as scheduler:
             await small(scheduler)

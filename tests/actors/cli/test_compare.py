@@ -133,7 +133,7 @@ def test_one_configuration_against_itself(files: dict[str, Path]) -> None:
     assert "\nBoth decide the same: 21 decisions.\n" in result.stdout
     assert "+" not in result.stdout
     assert re.search(r"\n asks bound +2 +2 +=\n", result.stdout)
-    # There is nothing to say of each queue, priority and job that is not said of all.
+    # Lines of queues, priorities and jobs would only repeat the one of all.
     assert result.stdout.count("───\n") == 1
     assert "root.east" not in result.stdout
 
@@ -557,7 +557,7 @@ def test_a_configuration_that_refuses_jobs(files: dict[str, Path]) -> None:
     assert "\nOnly B refuses 2 events.\n" in summary
     assert "app: 'b' is unknown" not in summary
     assert summary.endswith("\nOnly in A: 1 job; B refused it.\n\n")
-    # What both refuse is said as a replay says it, once.
+    # Refusals of both sides are shown once, as a replay shows them.
     assert result.stderr == f"{feed}:7: refused: app: 'z' is already an application\n"
 
 

@@ -218,7 +218,7 @@ def test_a_replay_says_what_left_without_a_node(tmp_path: Path) -> None:
 # COMMAND-31: progress where there is no terminal
 
 
-def test_progress_is_said_in_lines(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_written_in_lines(capfd: pytest.CaptureFixture[str]) -> None:
     progress = ProgressLine(Tally(), shown=True, every_s=0)
     output = ""
     with progress.line():

@@ -139,7 +139,7 @@ def test_who_takes_others_was_not_simply_before_them() -> None:
     assert (compared.a.asks_reclaimed, compared.b.asks_reclaimed) == (1, 1)
 
 
-def test_an_ask_that_is_placed_on_another_node_is_said_to_be_there() -> None:
+def test_an_ask_on_another_node_is_shown_there() -> None:
     other = NODE.replace("n1", "n0")
     found = first(compare_feeds(NODE + TWO, other + TWO))
 

@@ -41,7 +41,7 @@ async def test_what_was_refused_is_tried_again_also_while_much_happens(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_pending_pod_whose_ask_somebody_has_removed_gets_another_one(
+async def test_a_pending_pod_whose_ask_was_removed_gets_another_one(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     cache = Cache()

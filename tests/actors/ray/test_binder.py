@@ -451,7 +451,7 @@ async def test_a_run_without_a_binder_ends_with_its_node(
                 stage.agent.kill()
 
 
-async def test_without_a_follower_a_run_hears_that_the_agent_was_lost(
+async def test_without_a_follower_a_run_learns_that_the_agent_was_lost(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with connected(tmp_path, node("a1")) as stage, muster.open_scheduler() as scheduler:

@@ -386,7 +386,7 @@ async def test_a_command_has_its_grace_period_after_its_agent(
         await again.ended(run)
 
 
-async def test_a_command_whose_start_was_not_heard_may_run_as_well(
+async def test_a_command_whose_start_was_not_reported_may_run_as_well(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with scheduled(tmp_path, grace_period=GRACE_S, scheduler=LONG) as (
@@ -441,7 +441,7 @@ async def test_a_callable_dies_with_its_agent(tmp_path: Path, mock_clock: MockCl
         assert trio.current_time() < killed_at + 900
 
 
-async def test_work_whose_end_was_heard_is_over(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_work_whose_end_was_reported_is_over(tmp_path: Path, mock_clock: MockClock) -> None:
     async with scheduled(tmp_path, grace_period=1000, scheduler=LONG) as (scheduler, agent, stage):
         allocation = await running(scheduler, agent)
         await agent.say("ended", id=1, status=0, value=None)

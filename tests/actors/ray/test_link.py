@@ -143,7 +143,7 @@ async def test_arguments_are_checked(options: dict[str, Any], message: str) -> N
 
 
 @pytest.mark.parametrize("is_logged", [True, False])
-async def test_the_agent_hears_whether_output_is_logged(tmp_path: Path, is_logged: bool) -> None:
+async def test_the_agent_knows_whether_output_is_logged(tmp_path: Path, is_logged: bool) -> None:
     async with agents(tmp_path) as them, trio.open_nursery() as nursery:
 
         async def greet() -> None:
@@ -206,7 +206,7 @@ async def test_leaving_does_not_wait_for_an_agent_that_reads_nothing(
     assert not is_running(agent.pid)
 
 
-# What is said
+# Warnings and errors
 
 
 async def test_two_long_messages_do_not_meet(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ async def test_work_that_is_too_large_is_refused(tmp_path: Path) -> None:
     assert "the most are" in str(raised.value.__cause__)
 
 
-# What is heard
+# Messages of the agent
 
 
 class Lines(logging.Handler):

@@ -266,7 +266,7 @@ async def test_a_node_that_is_refused_does_not_end_it(
     assert "node  of Ray: " in caplog.text
 
 
-async def test_a_node_that_somebody_has_removed_comes_again_with_the_next_change(
+async def test_a_node_that_was_removed_by_hand_comes_again_with_the_next_change(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, node("a1")) as (scheduler, stage):
@@ -477,7 +477,7 @@ ERRORS: Final[dict[str, type[Exception]]] = {
 
 Step = tuple[str, int, str]
 
-# Starts are said often: then some come twice, and some too late.
+# Starts are reported often: then some come twice, and some too late.
 steps = st.lists(
     st.tuples(
         st.sampled_from(["started"] * 4 + ["begin", "cancel", "ended", "failed", "cancelled"]),
@@ -614,7 +614,7 @@ class World:
 # Each example is a process: making a failure smaller would take longer than it is worth.
 @settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, RUNS), steps)
-def test_each_run_comes_back_once_and_as_was_said_first(early: int, plan: list[Step]) -> None:
+def test_each_run_comes_back_once_and_as_was_reported_first(early: int, plan: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         clock = MockClock()
         trio.run(play, Path(folder), early, plan, clock, clock=clock)

@@ -213,7 +213,7 @@ def test_deaf_command_is_killed_after_the_grace_period(tmp_path: Path) -> None:
         assert running.commands() == {}
 
 
-def test_stopped_command_hears_that_it_is_to_end(tmp_path: Path) -> None:
+def test_a_stopped_command_gets_the_signal_to_end(tmp_path: Path) -> None:
     output = tmp_path / "said"
     ready = tmp_path / "ready"
     stops = (

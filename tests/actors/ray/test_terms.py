@@ -90,7 +90,7 @@ def test_a_lower_term_is_refused(tmp_path: Path) -> None:
         assert new.next_message() == {"say": "survivors", "survivors": []}
 
 
-def test_who_connects_with_a_lower_term_hears_of_it(tmp_path: Path) -> None:
+def test_a_program_that_connects_with_a_lower_term_gets_an_error(tmp_path: Path) -> None:
     # REPLICA-15
     with agent(tmp_path, leads=leads(3)) as new, agent(tmp_path, leads=leads(2)) as old:
         assert old.next_message() == {"say": "outdone", "term": 3}

@@ -99,7 +99,7 @@ class TimeJump(trio.abc.Instrument):
 
 
 @pytest.mark.parametrize("_time", range(20))  # Which of two tasks comes first is chance.
-async def test_work_of_which_it_was_said_that_it_never_began_does_not_begin(
+async def test_work_that_was_reported_as_never_begun_does_not_begin(
     worker: Worker, mock_clock: MockClock, _time: int
 ) -> None:
     async with service(binder=worker, bind_timeout=5, bind_attempts=1) as scheduler:

@@ -34,7 +34,7 @@ from tests.actors.service import Gate, Later
 # Replies
 
 
-async def test_a_reply_is_given_to_whoever_waits() -> None:
+async def test_a_reply_is_given_to_the_waiter() -> None:
     reply: Answer[int] = Answer()
     reply.give(3)
 
@@ -122,7 +122,7 @@ async def test_an_epoch_within_a_batch_writes_nothing() -> None:
     assert kinds[:3] == [Kind.APP_STATE, Kind.APP_STATE, Kind.REJECTED]
 
 
-async def test_the_journal_hears_of_a_decision_before_its_owner() -> None:
+async def test_the_journal_gets_a_decision_before_its_owner() -> None:
     seen: list[list[AskPlace]] = []
 
     class CuriousJournal:

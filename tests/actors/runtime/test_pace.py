@@ -402,7 +402,7 @@ class SlowJournal:
 
 
 @pytest.mark.usefixtures("slice_always_over")
-async def test_a_journal_that_lets_others_run_has_all_of_a_batch_before_anybody_hears() -> None:
+async def test_a_journal_that_lets_others_run_has_a_whole_batch_before_others_learn_of_it() -> None:
     journal = SlowJournal()
     notified: list[str] = []
     with watchdog(), trio.CancelScope() as whole_scope:

@@ -565,7 +565,7 @@ async def test_the_error_of_the_system_about_a_folder_is_reported(tmp_path: Path
     assert "too long" in await opening_error(tmp_path / ("x" * 1000))
 
 
-async def test_a_format_that_is_too_old_is_not_said_to_need_an_opening(tmp_path: Path) -> None:
+async def test_a_format_that_is_too_old_gets_no_hint_to_open_it(tmp_path: Path) -> None:
     await begin(tmp_path, SetClock())
     put_facts(tmp_path, format=0)
     assert "cannot bring it to format" in await opening_error(tmp_path)

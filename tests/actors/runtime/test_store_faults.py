@@ -179,7 +179,7 @@ class Listeners:
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 @pytest.mark.parametrize("forever", [True, False], ids=["forever", "once"])
 @pytest.mark.parametrize("number", every(2, range(len(EVENTS))))
-async def test_nobody_hears_of_a_batch_that_is_not_on_disk(
+async def test_a_batch_that_is_not_on_disk_is_not_published(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault, forever: bool, number: int
 ) -> None:
     # STORE-15

@@ -163,7 +163,7 @@ async def test_a_disk_that_fails_leaves_whole_batches(
             pytest.fail("the block was entered")
     disk.mend()
 
-    # The group whose sync has failed may be kept or not; nobody has heard of it.
+    # The group whose sync has failed may be kept or not; it was not published.
     added = batches_in(tmp_path)[before:]
     assert [batch.at_us for batch in added] == [at * S for at in range(1, len(added) + 1)]
     decided = [one for batch in added for one in batch.decisions]

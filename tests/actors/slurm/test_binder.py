@@ -389,7 +389,9 @@ async def vcores(scheduler: muster.Scheduler) -> dict[str, int]:
     return {name: node.capacity["vcore"] for name, node in nodes.items()}
 
 
-async def test_node_that_somebody_has_removed_is_added_when_it_has_changed(fake: FakeSlurm) -> None:
+async def test_a_node_that_was_removed_by_hand_is_added_when_it_has_changed(
+    fake: FakeSlurm,
+) -> None:
     line = "NodeName={0} CPUTot={1} RealMemory=1000 State=IDLE Partitions=p Gres=(null)"
     async with opened(looks_every=0.1) as scheduler:
         await scheduler.remove_node("n1")

@@ -278,7 +278,7 @@ async def test_member_of_a_gang_does_not_run_beside_one_that_nobody_has_taken_ov
             fake.job(1, job_state="RUNNING", batch_host="n1")
             for ask in asks:
                 await ask.bound()
-        # The program was killed while it evicted a member, of which the store knows no more.
+        # The program was killed while it evicted a member, which is not in the store any more.
         name, _, numbers = fake.jobs[0]["comment"].rpartition("/")
         first = int(numbers.partition("-")[0])
         fake.job(1, comment=f"{name}/{first - 1}-{first + 1}")

@@ -365,7 +365,7 @@ def test_an_ambiguous_union_is_refused_when_it_is_written() -> None:
         encode(Unkeepable((1,)))
 
 
-def test_whoever_keeps_nothing_does_not_wait_for_cattrs() -> None:
+def test_a_program_without_a_store_does_not_import_cattrs() -> None:
     done = subprocess.run(
         [
             sys.executable,

@@ -117,7 +117,7 @@ def test_a_batch_that_does_not_follow_is_a_mistake_of_the_caller(
     assert numbers(tmp_path / "state") == [1, 2]
 
 
-def test_the_wal_stays_small_while_somebody_reads(tmp_path: Path) -> None:
+def test_the_wal_stays_small_beside_a_reader(tmp_path: Path) -> None:
     # STORE-17
     directory = tmp_path / "state"
     state = NewState("default", ORIGIN_US, page_bytes=512)

@@ -70,7 +70,7 @@ async def test_waiters_for_a_decision_are_woken(name: str) -> None:
     assert caller.answers == ["done" if name == "decisions" else "closed"]
 
 
-async def test_whoever_waits_for_a_slot_is_not_let_in() -> None:
+async def test_a_waiter_for_a_slot_is_not_let_in() -> None:
     gate = trio.Event()
     caller = Caller()
     with watchdog():

@@ -93,7 +93,7 @@ async def test_no_time_passes_after_the_block() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_whoever_was_let_in_before_is_answered(name: str) -> None:
+async def test_calls_that_were_let_in_before_are_answered(name: str) -> None:
     caller = Caller()
     gate = trio.Event()
     with watchdog():
@@ -112,7 +112,7 @@ async def test_whoever_was_let_in_before_is_answered(name: str) -> None:
     assert sorted(caller.answers) == ["done", "refused" if name == "refused request" else "done"]
 
 
-async def test_whoever_waits_for_a_slot_is_not_let_in() -> None:
+async def test_a_waiter_for_a_slot_is_not_let_in() -> None:
     gate = trio.Event()
     caller = Caller()
     with watchdog():

@@ -423,7 +423,7 @@ async def test_another_ask_of_that_name_is_another_ask() -> None:
 
 
 @pytest.mark.parametrize("retries", [0, 1])
-async def test_a_body_is_cut_short_when_somebody_else_says_that_it_failed(retries: int) -> None:
+async def test_a_body_is_cut_short_when_a_caller_reports_its_failure(retries: int) -> None:
     async def work(allocation: muster.Allocation) -> None:
         async with allocation.running():
             await trio.sleep_forever()

@@ -66,10 +66,10 @@ def with_waiting_member(tree: Tree) -> Tree:
     return tree
 
 
-# When owners are heard first
+# When owners report first
 
 
-def test_in_a_batch_of_members_alone_nobody_is_heard() -> None:
+def test_in_a_batch_of_members_alone_no_owner_reports() -> None:
     tree = tree_with_app()
     for event in (gang("g", 2), members("g", "x", 9), members("h", "y", says=ONE), gang("h", 1)):
         assert not must_hear_first(tree, event)
@@ -79,7 +79,7 @@ def test_in_a_batch_of_members_alone_nobody_is_heard() -> None:
 @pytest.mark.parametrize(
     "before", [wish("p", "x"), RemoveAsk("p", "x"), RemoveApp("p"), Release("p", "x")]
 )
-def test_after_what_only_applications_can_judge_they_are_heard_first(before: Event) -> None:
+def test_applications_report_first_after_what_only_they_can_judge(before: Event) -> None:
     tree = tree_with_app()
     tree.enter(before)
 
@@ -90,7 +90,7 @@ def test_after_what_only_applications_can_judge_they_are_heard_first(before: Eve
     assert not must_hear_first(tree, members("g", "x"))
 
 
-def test_a_new_application_does_not_have_to_be_heard() -> None:
+def test_a_new_application_does_not_have_to_report() -> None:
     tree = tree_with_app()
     tree.enter(AddApp("new", "root.b"))
 
@@ -344,7 +344,7 @@ EVENTS: list[Event] = [
 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=14), st.lists(st.booleans(), max_size=14))
-def test_it_does_not_matter_when_owners_are_heard(events: list[Event], reports: list[bool]) -> None:
+def test_it_does_not_matter_when_owners_report(events: list[Event], reports: list[bool]) -> None:
     seldom, often = tree_with_app(vcore=2), tree_with_app(vcore=2)
     for tree in (seldom, often):
         tree.settle(AddApp("q", "root.b"))
@@ -414,7 +414,7 @@ def unreported() -> Unreported:
     return Unreported(DecisionView())
 
 
-def test_nothing_has_to_be_heard_at_first(unreported: Unreported) -> None:
+def test_no_owner_has_to_report_at_first(unreported: Unreported) -> None:
     for event in (
         MEMBER,
         AddGang("default/g", GangFields(min_member=1)),

@@ -139,7 +139,7 @@ def test_tags_are_found_in_any_case(tags: Mapping[str, str], path: str) -> None:
 FORCED: Final = {"application.create.force": "true"}
 
 
-def test_recovery_has_no_template_and_admits_everybody() -> None:
+def test_recovery_has_no_template_and_admits_all_users() -> None:
     config = configuration_with(
         PROVIDED, queues=(queue("q", submitacl="sue", childtemplate={"maxapplications": 1}),)
     )

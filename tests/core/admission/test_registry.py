@@ -311,11 +311,11 @@ def test_who_is_admitted() -> None:
     assert "'carol'" in names.refused(AddApp("p4", "d", user="carol"))
 
 
-def test_without_any_list_everybody_is_admitted() -> None:
+def test_without_any_list_all_users_are_admitted() -> None:
     assert Names(configuration(queue("a", submitacl=" "))).add_app("p", "a")
 
 
-def test_a_queue_that_is_not_made_for_somebody_refused() -> None:
+def test_no_queue_is_made_for_a_refused_user() -> None:
     names = Names(configuration(queue("a", parent="true", submitacl="alice")))
 
     names.refused(AddApp("p", "a.x.y", user="bob"))

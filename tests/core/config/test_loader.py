@@ -453,7 +453,7 @@ def test_a_checksum(checksum: object) -> None:
         {"preemption": {"quotapreemptionenabled": None}},
     ],
 )
-def test_nothing_is_said_of_nothing(partition: dict[str, Any]) -> None:
+def test_empty_values_give_no_warnings(partition: dict[str, Any]) -> None:
     assert warnings_of({"checksum": ""}, **partition) == ()
 
 

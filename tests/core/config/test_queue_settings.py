@@ -307,7 +307,7 @@ def test_everything_that_is_said_is_set_and_the_rest_stays() -> None:
     assert config.max_applications == 3
 
 
-def test_a_quota_of_nothing_is_said_too() -> None:
+def test_a_quota_of_nothing_is_shown_too() -> None:
     config = with_object(GIVEN, volcano_queue("a", max={}, guaranteed={}), ROOT_SETTINGS)
 
     assert (config.max, config.guaranteed) == (Limits(), Resources())

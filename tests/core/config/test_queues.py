@@ -132,7 +132,7 @@ def test_admission(
     assert admits(path(*acls), user, groups, any_acl=True) is admitted
 
 
-def test_everybody_is_admitted_where_no_queue_has_an_acl() -> None:
+def test_all_users_are_admitted_where_no_queue_has_an_acl() -> None:
     assert admits(path(""), None, (), any_acl=False)
 
 

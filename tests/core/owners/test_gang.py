@@ -212,7 +212,7 @@ def test_who_waits_anew_is_last() -> None:
     assert gang.snapshot().waiting == (("app", "b"), ("app", "a"))
 
 
-# What is said
+# Decisions
 
 
 def test_a_member_that_comes_bound_satisfies_its_gang_once() -> None:
@@ -223,7 +223,7 @@ def test_a_member_that_comes_bound_satisfies_its_gang_once() -> None:
     assert report(gang, epoch=2).said == ()
 
 
-def test_a_mark_is_said_once() -> None:
+def test_a_mark_is_announced_once() -> None:
     gang = machine(*PLACES[GangState.TIMED_OUT], MarkGang((2, 1, 0)))
 
     assert report(gang).said == (DecisionMade((1, 1, 0), Decision(Kind.GANG_TIMED_OUT, gang=NAME)),)
@@ -256,7 +256,7 @@ def test_satisfied_when_those_that_are_left_are_too_few_to_begin_anew() -> None:
     assert gang.state is GangState.SATISFIED
 
 
-def test_satisfied_without_a_definition_whoever_is_lost() -> None:
+def test_satisfied_without_a_definition_whichever_member_is_lost() -> None:
     gang = machine(join(A, place=BOUND), join(B, place=BOUND))
     gang.handle(MoveMember(A, PENDING, lost=True))
     gang.handle(MoveMember(B, PENDING, lost=True))

@@ -159,7 +159,7 @@ def test_the_announcement_may_come_last() -> None:
     assert queue.handle(Expect(1, 2)) is not None
 
 
-def test_a_report_is_in_canonical_order_whoever_came_first() -> None:
+def test_a_report_is_in_canonical_order_whatever_came_first() -> None:
     one = queue_report(7, pending(1), apps=(app_report(12, pending(1)),))
     two = queue_report(8, pending(2), apps=(app_report(11, pending(2)),))
 

@@ -129,7 +129,7 @@ def test_the_next_group_is_looked_at_when_the_first_cannot_be_helped() -> None:
 
 @pytest.mark.parametrize("needs", [(9, 9), (2,), (9, 2), (9, 9, 3)])
 @pytest.mark.parametrize("report", [False, True])
-def test_where_nobody_can_be_helped_nothing_is_said_or_done(
+def test_where_no_group_can_be_helped_nothing_is_logged_or_done(
     needs: tuple[int, ...], *, report: bool
 ) -> None:
     tree = starved_gangs(*needs, report=report)
@@ -222,10 +222,10 @@ def test_a_bind_that_fails_sends_one_member_back_alone() -> None:
     assert satisfied(tree) == ["g0"]
 
 
-# What is said
+# Messages
 
 
-def test_reported_it_changes_nothing_and_is_said_once_a_batch() -> None:
+def test_a_reported_deadlock_changes_nothing_and_is_logged_once_a_batch() -> None:
     tree = starved_gangs(2, 2, 2, report=True)
 
     for _ in range(2):

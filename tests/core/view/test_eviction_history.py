@@ -203,7 +203,7 @@ def victims(count: int, *, pinned: bool) -> list[str]:
 
 @pytest.mark.parametrize("pinned", [True, False])
 def test_many_circles_end_as_soon_as_each_of_them(pinned: bool) -> None:
-    # Nobody is said to be evicted twice, so three of each circle are the most.
+    # No ask is reported as evicted twice, so three of each circle are the most.
     found = victims(12, pinned=pinned)
 
     assert found

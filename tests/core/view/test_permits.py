@@ -602,10 +602,10 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 @given(jobs())
-def test_what_is_said_not_to_fit_does_not_fit(job: Job) -> None:
+def test_what_is_found_hopeless_does_not_fit(job: Job) -> None:
     tree, hopeless = job.run(heeded=False)
 
-    # Within a batch that begins with nobody waiting there never comes to be more room.
+    # In a batch that begins without waiting asks the room never grows.
     gangs = tree.snapshot().gangs
     assert not any(gangs[name].satisfied for names in hopeless for name in names if name in gangs)
 

@@ -335,7 +335,7 @@ def test_whose_turn_it_is_while_asks_back_off() -> None:
 
 
 # BACKOFF-13
-def test_of_work_that_failed_it_is_not_said_that_its_bind_did() -> None:
+def test_work_that_failed_is_not_reported_as_a_failed_bind() -> None:
     tree = make_tree(configuration(queue("a", properties={"bind.retry.delay": "10s"})))
     tree.settle(attrs.evolve(wish("p"), retries=1))
     tree.settle(Release("p", "x", Outcome.FAILED))

@@ -417,7 +417,7 @@ def test_an_application_that_comes_after_an_equal_configuration_counts_for_the_s
     assert list(limits_of(tree).values()) == [{"vcore": 2}]
 
 
-def test_whoever_runs_is_not_kept_by_a_lowered_number_of_applications() -> None:
+def test_a_lowered_number_of_applications_does_not_keep_those_that_run() -> None:
     def config(most: int) -> Configuration:
         return limited({"users": ["u"], "maxapplications": most})
 

@@ -420,7 +420,7 @@ def test_without_a_slurm_conf_the_summary_says_that_the_queues_are_greedy(tmp_pa
 
 
 # IMPORT-15
-def test_whoever_gives_a_configuration_has_chosen_the_order(tmp_path: Path) -> None:
+def test_a_given_configuration_decides_the_order(tmp_path: Path) -> None:
     config = written(tmp_path / "queues.yaml", "partitions: [{queues: [{name: root}]}]")
     assert of_rows(tmp_path, row(1), options=("--config", config))[1]["remarks"] == []
 

@@ -114,7 +114,7 @@ def test_whose_asks_can_be_victims(
     assert reachable(tree, tree.preempt("a/x")) == set(preempts)
 
 
-def test_whoever_is_inside_the_claimant_is_no_victim() -> None:
+def test_an_ask_inside_the_claimant_is_no_victim() -> None:
     tree = tree_of(p=SIX)
 
     assert reachable(tree, tree.reclaim("a/x")) == {"c", "d"}
@@ -448,7 +448,7 @@ def test_no_victim_is_below_the_floor(kind: str) -> None:
         assert eligibility.floor(side, lowest) == floor
 
 
-# What is said
+# Messages
 
 
 def test_why_victims_are_taken() -> None:

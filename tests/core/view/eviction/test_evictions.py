@@ -254,7 +254,7 @@ def test_the_log_says_that_an_ask_is_gone_that_was_evicted_before() -> None:
     assert evicts.without_detours(deque([first, second])) == deque([first, second])
 
 
-def test_who_was_evicted_twice_is_said_to_be_once() -> None:
+def test_an_ask_that_was_evicted_twice_is_reported_once() -> None:
     tree = holding()
     evicts, placements = evictions(tree)
     victim = tree.victim("b/w-0")
@@ -334,7 +334,7 @@ LINES = st.builds(
 
 
 @given(st.lists(LINES))
-def test_nobody_is_said_to_be_evicted_twice_and_all_else_stays(lines: list[str]) -> None:
+def test_no_ask_is_reported_as_evicted_twice_and_all_else_stays(lines: list[str]) -> None:
     decisions = [
         line(f"{kind.partition('-')[0]} {ask} {kind.partition('-')[2]}")
         for kind, ask in (text.split() for text in lines)
