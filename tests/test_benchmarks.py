@@ -1,4 +1,4 @@
-"""The benchmarks run, and what they have found is shown as it is."""
+"""The benchmarks run, and their figures are shown unchanged."""
 
 from __future__ import annotations
 

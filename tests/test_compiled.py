@@ -41,7 +41,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def build(folder: Path, **changes: str) -> tuple[Path, str]:
-    """Build a wheel of this tree into a folder; return it, and what was said meanwhile."""
+    """Build a wheel of this tree into a folder; return it, and the output of the build."""
     words = [sys.executable, "-c", BUILD, str(folder)]
     done = subprocess.run(
         words, cwd=PROJECT, env=environment(**changes), capture_output=True, text=True, check=True

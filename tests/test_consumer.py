@@ -157,7 +157,7 @@ def names_apart(message: str) -> bool:
 
 
 def messages(answer: str, line: str) -> dict[int, str]:
-    """Return all that was said about each line of the mistakes.
+    """Return all messages about each line of the mistakes.
 
     Args:
         answer: What the type checker says.

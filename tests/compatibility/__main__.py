@@ -23,7 +23,7 @@ from tests.compatibility.store import make
 @click.option("--breaks", is_flag=True, help="With --write: also write what is broken.")
 @click.argument("feeds", nargs=-1)
 def main(feeds: tuple[str, ...], writes: bool, breaks: bool) -> None:
-    """Compare all that is promised; FEEDS are feeds whose decisions are to be promised, too."""
+    """Compare all promises; the decisions of FEEDS are promised from now on, too."""
     if writes and not (FORMATS / f"{FORMAT}.db.gz").exists():
         make()
     wrong, new, texts = compare(feeds)

@@ -86,7 +86,7 @@ def facts_of_runs(runs: Iterable[Run]) -> Surface:
 
 
 def shape(value: Any, key: str = "") -> Iterator[tuple[str, str]]:  # noqa: ANN401 - of JSON
-    """Yield each place in a JSON value, with the type of what is there."""
+    """Yield the path and the type of each value inside a JSON value."""
     match value:
         case dict():
             by_name = key.rpartition(".")[2] in BY_NAME

@@ -83,7 +83,7 @@ def add_request(facts: Facts, operation: Json) -> None:
 
 
 def add_answers(facts: Facts, answers: Mapping[str, Json], schemas: Mapping[str, Json]) -> None:
-    """Add facts about the statuses of an operation, and what is said where nothing is refused."""
+    """Add facts about the statuses of an operation, and the answers that are no refusals."""
     for status, answer in answers.items():
         facts.promise(status)
         for media, content in answer.get("content", {}).items() if int(status) < 400 else ():

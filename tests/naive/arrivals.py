@@ -248,7 +248,7 @@ def _add_app(world: World, event: AddApp) -> None:
     path = placement.queue_for(world, event)
     directory.make_missing(world, path)
     skips = event.tags.get("application.stateaware.disable") == "true"
-    app = App(event.app, path, world.here, skips, event.user, event.groups)
+    app = App(event.app, path, world.event_position, skips, event.user, event.groups)
     app.counts_for = order.group_for(world, app)
     world.apps[event.app] = app
     lifecycle.enter(world, app, "New")
@@ -294,7 +294,7 @@ def add_ask(world: World, event: AddAsk, now_us: int, *, is_bound: bool = False)
             name=name,
             resources=event.resources,
             priority=priority,
-            creation=world.here,
+            creation=world.event_position,
             number=number,
             required=event.node,
             selector=dict(event.selector),
@@ -317,7 +317,7 @@ def add_ask(world: World, event: AddAsk, now_us: int, *, is_bound: bool = False)
     gangs.join(world, asks)
     app.asks.update((ask.name, ask) for ask in asks)
     if event.devices:
-        world.came += [AskShape.of(event.devices, event.resources) for _ in asks]
+        world.shapes += [AskShape.of(event.devices, event.resources) for _ in asks]
     lifecycle.ask_came(world, app)
     return asks
 

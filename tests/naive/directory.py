@@ -72,8 +72,8 @@ def check_place(world: World, path: str) -> None:
     Raises:
         RefusedError: If that is no leaf, drains, or cannot be made.
     """
-    nearest = next(world.queues[here] for here in lineage(path) if here in world.queues)
-    if any(world.queues[here].draining for here in lineage(nearest.path)):
+    nearest = next(world.queues[prefix] for prefix in lineage(path) if prefix in world.queues)
+    if any(world.queues[prefix].draining for prefix in lineage(nearest.path)):
         msg = f"queue: {path!r} is draining"
         raise RefusedError(msg)
     if nearest.path == path:
@@ -89,7 +89,7 @@ def _may_create(world: World, queue: Queue) -> bool:
     """Return whether queues may be made on the fly below a parent."""
     if queue.settings.create is not None:
         return queue.settings.create
-    if any(world.queues[here].template is not None for here in lineage(queue.path)):
+    if any(world.queues[prefix].template is not None for prefix in lineage(queue.path)):
         return True
     return not world.config.root.children
 
@@ -107,7 +107,10 @@ def check_admitted(world: World, path: str, user: str | None, groups: tuple[str,
         if acl is not None
     ]
     on_path = [
-        acl for here in lineage(path) if here in world.queues for acl in world.queues[here].acls
+        acl
+        for prefix in lineage(path)
+        if prefix in world.queues
+        for acl in world.queues[prefix].acls
     ]
     if lists and not any(_admits(acl, user, groups) for acl in on_path):
         msg = f"user: {user!r} may not submit to {path!r}"
@@ -122,14 +125,14 @@ def _admits(acl: Acl, user: str | None, groups: tuple[str, ...]) -> bool:
 
 def make_missing(world: World, path: str) -> None:
     """Make the queues on ``path`` that do not exist, the last one as a leaf."""
-    missing = [here for here in lineage(path) if here not in world.queues]
-    for here in reversed(missing):
-        world.queues[here] = _made_on_the_fly(world, here, is_leaf=here == path)
+    missing = [prefix for prefix in lineage(path) if prefix not in world.queues]
+    for prefix in reversed(missing):
+        world.queues[prefix] = _made_on_the_fly(world, prefix, is_leaf=prefix == path)
 
 
 def _made_on_the_fly(world: World, path: str, *, is_leaf: bool) -> Queue:
     above = world.queues[parent_path(path) or ROOT]
-    templates = [world.queues[here].template for here in lineage(above.path)]
+    templates = [world.queues[prefix].template for prefix in lineage(above.path)]
     template = next((found for found in templates if found is not None), None)
     if template is None or not is_leaf or path == RECOVERY:
         return Queue(
@@ -239,7 +242,7 @@ def undo_bound(world: World, app: App, now_us: int) -> None:
     lines = [
         index
         for index, one in enumerate(world.log)
-        if index >= rounds.said and one.kind is Kind.APP_STATE and one.app == app.name
+        if index >= rounds.log_length and one.kind is Kind.APP_STATE and one.app == app.name
     ]
     app.state, app.deadline = rounds.states[app.name]
     length = len(world.log)
@@ -380,8 +383,8 @@ def _may_be_used(world: World, path: str, event: AddApp) -> bool:
     """Return whether an application may come to a queue, which need not exist yet."""
     if RECOVERY in lineage(path):
         return False
-    nearest = next(world.queues[here] for here in lineage(path) if here in world.queues)
-    if any(world.queues[here].draining for here in lineage(nearest.path)):
+    nearest = next(world.queues[prefix] for prefix in lineage(path) if prefix in world.queues)
+    if any(world.queues[prefix].draining for prefix in lineage(nearest.path)):
         return False
     try:
         check_admitted(world, path, event.user, event.groups)

@@ -32,7 +32,7 @@ from tests.naive.state import ROOT, Ask, Gang, Node, Trial, World, alike, evicte
 
 @attrs.frozen
 class Claim(ABC):
-    """What one ask may take as things are.
+    """What one ask may take in the present state.
 
     Attributes:
         world: What there is.
@@ -55,11 +55,11 @@ class Claim(ABC):
 
     @abstractmethod
     def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
-        """Return whether a victim may go as things are, and all of its unit with it."""
+        """Return whether a victim may go now, and all of its unit with it."""
 
     @abstractmethod
     def order(self, picture: Picture, victim: Ask) -> tuple[object, ...]:
-        """Return what victims are sorted by, as things are."""
+        """Return the key that sorts victims now."""
 
     @abstractmethod
     def rank(self, victim: Ask) -> tuple[int, ...]:
@@ -247,7 +247,7 @@ def effective_priority(world: World, ask: Ask, other_leaf: str) -> int:
 
 def branch(path: str, other: str) -> list[str]:
     """Return a queue and those above it, up to below where its path meets that of another one."""
-    return [here for here in lineage(path) if here not in lineage(other)]
+    return [prefix for prefix in lineage(path) if prefix not in lineage(other)]
 
 
 def reclaim(picture: Picture, ask: Ask, now_us: int) -> Claim | None:
@@ -324,9 +324,9 @@ def _types_with_a_right(world: World, path: str, ask: Ask) -> list[str]:
 
 def _fence(world: World, path: str) -> str:
     """Return the nearest queue from here upward with a fence, or the root."""
-    for here in lineage(path):
-        if world.queues[here].settings.preemption_policy is PreemptionPolicy.FENCE:
-            return here
+    for prefix in lineage(path):
+        if world.queues[prefix].settings.preemption_policy is PreemptionPolicy.FENCE:
+            return prefix
     return ROOT
 
 
@@ -340,7 +340,7 @@ Unit = tuple[Ask, ...]
 
 @attrs.frozen
 class Plan:
-    """What is to be done for an ask.
+    """The victims that make room for an ask.
 
     Attributes:
         claim: What it may take.
@@ -594,7 +594,7 @@ def evict(
     *,
     over_max: str | None = None,
 ) -> None:
-    """Take an ask from its node; that is said once in a batch, unless it is gone then."""
+    """Take an ask from its node; announce that once in a batch, unless the ask is gone then."""
     was_bound = ask.place is AskPlace.BOUND
     is_gone = was_bound and ask.once
     if ask in world.rounds.evicted and not is_gone:

@@ -495,7 +495,7 @@ def _first(moment: Moment, _: Ask) -> Figures:
 
 
 def _draining(moment: Moment, ask: Ask) -> Figures:
-    path = [here for here in lineage(ask.app.queue) if moment.world.queues[here].draining]
+    path = [prefix for prefix in lineage(ask.app.queue) if moment.world.queues[prefix].draining]
     return {"queue": path[-1]}
 
 

@@ -333,7 +333,7 @@ def satisfy(world: World, group: Group, now_us: int) -> list[Ask]:
             world.log.append(decisions[gang.name])
     failed = bind_all(world, waiting(world, *group.gangs), now_us)
     for gang in group.gangs:
-        if not gang.satisfied:  # All its binds have failed: that it was satisfied is not said.
+        if not gang.satisfied:  # All its binds have failed: it is not announced as satisfied.
             world.log[:] = [one for one in world.log if one is not decisions.get(gang.name)]
     return failed
 

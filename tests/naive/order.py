@@ -233,7 +233,7 @@ def ask_creation(picture: Picture, ask: Ask) -> int:
 
 def best_of(picture: Picture, wanted: set[Ask], path: str = ROOT) -> Ask | None:
     """Return the best of some pending asks, wherever they are; nothing is skipped."""
-    below = {here for ask in wanted for here in lineage(ask.app.queue)}
+    below = {prefix for ask in wanted for prefix in lineage(ask.app.queue)}
     inside = [child for child in picture.with_pending(path) if child.path in below]
     for child in sorted_queues(picture, path, inside):
         return best_of(picture, wanted, child.path)

@@ -301,7 +301,7 @@ class Picture:
         if guaranteed:
             return guaranteed
         whole = self.total.get(name, 0)
-        limits = [self.world.queues[here].limits for here in lineage(path)]
+        limits = [self.world.queues[prefix].limits for prefix in lineage(path)]
         return min((limit[name] for limit in limits if name in limit), default=whole)
 
     @remembered
@@ -382,7 +382,7 @@ def divided(
     ceilings: Mapping[str, int],
     reached: Counter[str],
 ) -> dict[str, int]:
-    """Divide an amount among queues by weight, step by step as it is specified."""
+    """Divide an amount among queues by weight, step by step as in the specification."""
     fixed: dict[str, int] = {}
     while True:
         parts = dict.fromkeys((path for path in weights if path not in fixed), 0)
@@ -467,11 +467,11 @@ def learn(world: World) -> None:
 
     That is in the first one that has an ask with devices, and in each that has twice as many.
     """
-    known, seen = len(world.learned), len(world.came)
+    known, seen = len(world.learned), len(world.shapes)
     if seen and seen >= 2 * known:
         weighted = dict(world.config.node_weights)
         world.reached["learned again" if known else "learned"] += 1
-        world.learned = [shape.only(weighted) for shape in world.came]
+        world.learned = [shape.only(weighted) for shape in world.shapes]
 
 
 def fits_devices(room: Room, kind: str, need: DeviceNeed) -> bool:

@@ -50,7 +50,7 @@ def fits_at(world: World, ask: Ask) -> Instant | None:
 
 
 def fits_now(world: World, ask: Ask) -> bool:
-    """Return whether an ask's party alone fits as things are."""
+    """Return whether an ask's party alone fits now."""
     with _rolled_back(world, ask):
         party = party_of(world, ask)
         return party is not None and is_placed(world, party)

@@ -145,13 +145,13 @@ def _may_go(world: World, path: str, ask: Ask) -> bool:
 
 def _queues_up_to(ask: Ask, path: str) -> list[str]:
     """Return the queues of an ask from its leaf up to one of them."""
-    return [here for here in lineage(ask.app.queue) if path in lineage(here)]
+    return [prefix for prefix in lineage(ask.app.queue) if path in lineage(prefix)]
 
 
 def _quota_order(picture: Picture, path: str, ask: Ask) -> tuple[object, ...]:
     queues = picture.world.queues
     levels = [
-        queues[here].settings.queue_priority for here in reversed(_queues_up_to(ask, path)[:-1])
+        queues[prefix].settings.queue_priority for prefix in reversed(_queues_up_to(ask, path)[:-1])
     ]
     levels += [0] * (max(len(lineage(one)) for one in queues) - len(levels))
     return (levels, -picture.fair_share(ask.app.queue), ask.priority, -ask.held_order)

@@ -209,7 +209,7 @@ def _fragmented(moment: Moment, ask: Ask) -> bool:
 
 
 def _could_take(moment: Moment, ask: Ask) -> bool:
-    """Return whether an ask may reclaim or preempt as things are, once its delay is over."""
+    """Return whether an ask may reclaim or preempt in the present state, once its delay is over."""
     if not moment.is_looked_at(ask):
         return False
     then_us = evictions.delay_ends(moment.world, ask)

@@ -132,7 +132,7 @@ def _would_fit(world: World, group: Group, released: list[Group]) -> bool:
 
 
 def next_missing(world: World, group: Group) -> Ask | None:
-    """Return the next missing member, in the order of asks as it is by now."""
+    """Return the next missing member, in the present order of asks."""
     missing: set[Ask] = set()
     for gang in group.gangs:
         definition = gang.definition
@@ -299,7 +299,7 @@ def first_start(
 
 
 def is_placed(world: World, party: Party) -> bool:
-    """Return whether a party can be placed beside nobody, as things are."""
+    """Return whether a party can be placed now, without reservations of others."""
     return _placed(world, set(), party) is not None
 
 
@@ -514,14 +514,14 @@ class _Outcome(Enum):
 
 @attrs.frozen
 class _StateBefore:
-    """What was before an attempt.
+    """The state before an attempt.
 
     Attributes:
-        said: The length of the log; what a failed attempt did after it is left out.
-        waiting: What waited of the group; that is announced as released.
+        log_length: The length of the log; a failed attempt is cut off there.
+        waiting: The members of the group that waited; they are announced as released.
     """
 
-    said: int
+    log_length: int
     waiting: list[Ask]
 
 
@@ -663,7 +663,7 @@ class _Round:
         world = self._world
         if not group.strict:
             return _Outcome.REFUSED
-        del world.log[before.said :]
+        del world.log[before.log_length :]
         for gang in group.gangs:
             gang.cycle_valid, gang.failed = False, ask.full
         release(world, before.waiting, Reason.GANG_ROLLBACK)

@@ -271,7 +271,7 @@ class NaiveScheduler:
 
 
 def _failures(world: World) -> int:
-    """Count the binds that failed in this batch, or were said to have failed."""
+    """Count the binds that failed in this batch, or were reported as failed."""
     return sum(decision.reason is Reason.BIND_FAILED for decision in world.log)
 
 

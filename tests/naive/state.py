@@ -1,4 +1,4 @@
-"""The naive model's state: what is there, and nothing that can be computed from more than an ask
+"""The naive model's state: what exists, and nothing that can be computed from more than an ask
 or a queue of it.
 
 Also: undoing a trial, back-offs, failed binds, what was taken and lost, scopes, and estimates.
@@ -325,16 +325,16 @@ class Searches:
 
 @attrs.define(eq=False)
 class Rounds:
-    """What the rounds of the present batch have done, as far as it can be undone.
+    """The changes by the rounds of the present batch, as far as they can be undone.
 
     Attributes:
-        said: The length of the log when they began.
+        log_length: The length of the log when they began.
         states: State and deadline of each application then.
-        bound: What was bound by them and is bound still.
-        evicted: What they evicted, and said so.
+        bound: The asks that they bound and that are still bound.
+        evicted: The asks whose eviction they announced.
     """
 
-    said: int = 0
+    log_length: int = 0
     states: dict[str, tuple[str, int | None]] = attrs.field(
         factory=dict[str, tuple[str, int | None]]
     )
@@ -343,7 +343,7 @@ class Rounds:
 
 
 def empty_configuration() -> Configuration:
-    """Return what is in force before the first configuration."""
+    """Return the configuration in force before the first event."""
     return Configuration(
         partition="default", root=QueueConfig(name=ROOT, path=ROOT, is_parent=True)
     )
@@ -353,7 +353,7 @@ def empty_configuration() -> Configuration:
 class World:
     """Everything that there is, and the log and the instant of the present or last batch.
 
-    ``came`` are the shapes of all asks with devices that ever came, and ``learned`` those that
+    ``shapes`` are the shapes of all asks with devices that ever came, and ``learned`` those that
     are typical as long as no others are named.
 
     The present or last round has ``reserved``, the round before it ``reserved_before``; what is
@@ -379,7 +379,7 @@ class World:
     moves: int = 0
     taken: dict[Ask, object] = attrs.field(factory=dict[Ask, object])
     lost: set[object] = attrs.field(factory=set[object])
-    came: list[AskShape] = attrs.field(factory=list[AskShape])
+    shapes: list[AskShape] = attrs.field(factory=list[AskShape])
     learned: list[AskShape] = attrs.field(factory=list[AskShape])
     reserved: list[Reservation] = attrs.field(factory=list[Reservation])
     reserved_before: list[Reservation] = attrs.field(factory=list[Reservation])
@@ -393,7 +393,7 @@ class World:
     deserved: dict[str, dict[str, int]] = attrs.field(factory=dict[str, dict[str, int]])
 
     @property
-    def here(self) -> tuple[int, int]:
+    def event_position(self) -> tuple[int, int]:
         """The position of what is coming: of the event, and in a list of objects."""
         return (self.positions, self.item)
 
@@ -558,7 +558,7 @@ def evicted(world: World, ask: Ask) -> None:
 
 
 def note_failed_binds(world: World) -> None:
-    """Note it of each ask, from what was said in the batch that ends now."""
+    """Note for each ask the node of its failed bind, from the log of the batch that ends now."""
     for app in world.apps.values():
         for ask in app.asks.values():
             decisions = [one for one in world.log if (one.app, one.ask) == (app.name, ask.name)]

@@ -257,7 +257,7 @@ MOVE_BYTES: Final = 18
 _OF_THE_BOUND: Final = frozenset({"release", "bind_failed"})
 
 MESSAGES: Final = (None, None, None, "exit status 1", "")
-"""What is said of the end of work."""
+"""Texts about the end of work."""
 
 _SHAPES: Final = tuple(
     Resources(shape)

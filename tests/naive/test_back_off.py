@@ -517,6 +517,6 @@ class _Rows:
 
 
 def _of_the_last(released: list[Decision]) -> list[Decision]:
-    """Leave of what was said that which is of the last ask of a name."""
+    """Return the releases of the last ask with a name."""
     gone = [place for place, one in enumerate(released) if one.reason in _GONE]
     return released[gone[-1] + 1 :] if gone else released

@@ -74,7 +74,7 @@ def lasting(
 
 
 def reserved(decisions: Iterable[Decision]) -> list[tuple[str | None, str | None, int | None]]:
-    """Return what was said to be reserved: the ask, the node, and the start in seconds."""
+    """Return the announced reservations: the ask, the node, and the start in seconds."""
     return [
         (one.ask, one.node, None if one.start_us is None else one.start_us // S)
         for one in decisions

@@ -308,7 +308,7 @@ CLIENTS: Final = (
     "submit --command true --name quick --user ann --queue root.batch --no-wait",
     *("get asks -o json", "get apps -o wide", "config apply queues.yaml", "get queues"),
 )
-"""The commands that ask a server, in this order; the last ones change what is there."""
+"""The commands that ask a server, in this order; the last ones change its state."""
 
 
 def show_clients(write: Write) -> None:

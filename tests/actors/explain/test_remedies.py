@@ -1,4 +1,4 @@
-"""What is said to help does help, in a replay by the command.
+"""Remedies work, in a replay by the command.
 
 And one less is not enough, members of gangs included.
 """

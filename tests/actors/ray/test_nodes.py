@@ -467,7 +467,7 @@ async def test_a_node_without_the_label_of_its_name_is_logged(
 
 RUNS: Final = 3
 FAST: Final = 100
-"""How many virtual seconds are one second, once nothing more is said."""
+"""How many virtual seconds are one second, once no more messages come."""
 ERRORS: Final[dict[str, type[Exception]]] = {
     "work": WorkError,
     "lost": RunFailedError,
@@ -491,17 +491,17 @@ steps = st.lists(
 
 @attrs.define
 class Run:
-    """A run, as the test expects it, and as it is.
+    """A run, with what the test expects of it.
 
     Attributes:
         allocation: Its allocation.
-        id: The number that the agent has heard; None before it has begun.
-        ended: How it is to come back, if that is known.
+        id: Its number in the order to the agent; None before it has begun.
+        ended: How it should come back, if that is known.
         is_cancelled: Whether the program has cancelled it.
         begun: How often it should report its start.
         scope: Cancelled to cancel it.
         starts: How often it has reported its start.
-        came: How it has come back.
+        outcomes: How it has come back.
     """
 
     allocation: muster.Allocation

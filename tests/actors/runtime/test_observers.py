@@ -1,4 +1,4 @@
-"""Observers: which decisions they get, in which order, and what becomes of those that are too
+"""Observers: which decisions they get, in which order, and how those end that are too
 slow, cancelled or closed.
 """
 

@@ -468,7 +468,7 @@ def work(number: int) -> MemberWork:
 
 
 class Members:
-    """The members of a step of three, and what becomes of them."""
+    """The members of a step of three, and how they end."""
 
     def __init__(self) -> None:
         self.gathering = GangMeetings()

@@ -51,7 +51,7 @@ BEFORE_2 = ("DROP TABLE request", "DROP TABLE companion")
 
 
 def format_0(directory: Path) -> Path:
-    """Make a directory of an older format: batches have another name, and no partition is said."""
+    """Make a directory of an older format: other names of batches, and no partition."""
     made(directory, 3).close()
     change(directory, "ALTER TABLE batch RENAME TO lot", *BEFORE_2)
     put_facts(directory, format=0, partition=None, written_by="0.0.9")

@@ -257,7 +257,7 @@ def burst(leaf: int, app: int) -> AppReport:
 
 
 def test_a_burst_of_100_000_asks_below_one_parent_costs_it_one_recomputation() -> None:
-    """The same is to be seen of the tasks in the snapshots of a running scheduler."""
+    """Snapshots of a running scheduler show the same of its tasks."""
     parent = QueueMachine(1, None, queue_config("root", is_parent=True))
     leaves = [QueueMachine(key, 1, queue_config(f"root.q{key}")) for key in range(2, 7)]
     before = parent.snapshot().recomputations

@@ -498,7 +498,7 @@ class Slots(RuleBasedStateMachine):
         return sorted(left, key=lambda pair: self.order(pair[0]))
 
     def on_offer(self) -> list[tuple[Ask, int]]:
-        """Return what is to be offered, in order, each with its bit."""
+        """Return the asks that should be on offer, in order, each with its bit."""
         found: list[tuple[Ask, int]] = []
         listed: set[str] = set()
         for one, bit in self.untried():

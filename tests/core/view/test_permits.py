@@ -1,4 +1,4 @@
-"""Permits: which members of a gang are tried, what becomes of their group, and whether it is sure
+"""Permits: which members of a gang are tried, how their group ends, and whether it is sure
 not to fit.
 """
 

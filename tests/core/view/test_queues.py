@@ -298,7 +298,7 @@ def test_a_child_that_leaves_is_listed_no_more() -> None:
 
 
 def with_member(world: World, path: str, vcore: int = 1) -> None:
-    """Put in an application with a member of a gang that is to be visited."""
+    """Enter an application with a member of a gang that a round should visit."""
     app = world.app(path)
     leaf = world.leaf(path)
     one = ask(vcore=vcore)._replace(gang="g")

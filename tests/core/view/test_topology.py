@@ -176,7 +176,7 @@ def state_of(tree: Tree) -> ViewState:
 
 
 def present(state: ViewState, member: Member) -> str | None:
-    """Return the node that a pending ask takes as things are."""
+    """Return the node that a pending ask takes in the present state."""
     app, ask = member
     finder = NodeFinder(state, lambda: None)
     node = finder.find(state.leaf_of(app), app, ask, state.bit_of(ask))

@@ -1,4 +1,4 @@
-"""Small dumps of Slurm, in the forms that sacct, scontrol and slurm.conf have, and what becomes of
+"""Small dumps of Slurm, in the forms that sacct, scontrol and slurm.conf have, and imports of
 them.
 """
 
