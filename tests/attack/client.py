@@ -1,4 +1,4 @@
-"""Sending what makes no sense over raw sockets, and how a service is afterwards."""
+"""Send requests that make no sense over raw sockets, and check the service afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_HTTP: Final = 999
 @final
 @attrs.frozen
 class Answer:
-    """What the service answered.
+    """An answer of the service.
 
     Attributes:
         status: The status.
@@ -49,12 +49,12 @@ class Answer:
 @final
 @attrs.define
 class Findings:
-    """What was found.
+    """The results of an attack.
 
     Attributes:
         sent: How many requests were sent.
         statuses: How many answers there were, by kind of request and status; 0 for none.
-        faults: What must not happen, each with the request.
+        faults: What must not happen, each with its request.
     """
 
     sent: int = 0
@@ -175,7 +175,7 @@ GROWS_EACH_BYTES: Final = 2_000
 @final
 @attrs.frozen
 class ServiceState:
-    """What a service holds.
+    """The resources that a service holds.
 
     Attributes:
         memory_bytes: Its memory.
@@ -191,7 +191,7 @@ class ServiceState:
 
 
 def read_state(served: Served) -> ServiceState:
-    """Return what a service holds."""
+    """Return the resources that a service holds."""
     answer = served.client.get("/metrics", headers={"accept": "text/plain"})
     assert answer.status_code == 200, answer.text
     values = {
@@ -243,7 +243,7 @@ def _has_left_open(before: ServiceState, after: ServiceState) -> bool:
 
 
 def faults_in_log(served: Served) -> list[str]:
-    """Return what the log of a service that has ended tells of bugs."""
+    """Return the signs of bugs in the log of a service that has ended."""
     lines = served.lines
     return [
         "\n".join(lines[max(0, at - 1) : at + 80])

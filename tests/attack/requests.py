@@ -108,12 +108,12 @@ HOST: Final = b"host: 127.0.0.1\r\n"
 @final
 @attrs.frozen
 class Attack:
-    """What is sent.
+    """A request that is sent.
 
     Attributes:
         kind: What is wrong with it.
         data: The bytes.
-        ends: Whether the client then says that nothing follows, though more was promised.
+        ends: Whether the client then closes its side, though it announced more.
     """
 
     kind: str

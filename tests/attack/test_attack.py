@@ -1,4 +1,4 @@
-"""The service stands requests that make no sense; ``make attack`` sends many more."""
+"""The service survives requests that make no sense; ``make attack`` sends many more."""
 
 from __future__ import annotations
 

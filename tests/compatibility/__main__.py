@@ -1,4 +1,4 @@
-"""Compare what there is with what is promised, or write what is promised::
+"""Compare the present state with the promises, or write the promises::
 
     python -m tests.compatibility
     python -m tests.compatibility --write tests/feeds/gangs/new.yaml
@@ -23,7 +23,7 @@ from tests.compatibility.store import make
 @click.option("--breaks", is_flag=True, help="With --write: also write what is broken.")
 @click.argument("feeds", nargs=-1)
 def main(feeds: tuple[str, ...], writes: bool, breaks: bool) -> None:
-    """Compare all promises; the decisions of FEEDS are promised from now on, too."""
+    """Compare all that is promised; FEEDS are feeds whose decisions are to be promised, too."""
     if writes and not (FORMATS / f"{FORMAT}.db.gz").exists():
         make()
     wrong, new, texts = compare(feeds)

@@ -1,4 +1,4 @@
-"""Facts about what commands say to programs: exit statuses, and the JSON that they print."""
+"""Facts about the output of commands for programs: exit statuses and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is promised, as files beside this one, and what there is now."""
+"""The promises in the files beside this one, and the present facts and logs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def kept_logs(name: str) -> dict[str, list[str]]:
 
 
 def compare(feeds: Sequence[str]) -> tuple[list[str], list[str], dict[str, str]]:
-    """Compare all of it.
+    """Compare all facts and logs.
 
     Args:
         feeds: Feeds whose decisions are to be kept from now on.
@@ -94,7 +94,7 @@ def compare(feeds: Sequence[str]) -> tuple[list[str], list[str], dict[str, str]]
 
 
 def write(folder: Path, wrong: Sequence[str], texts: Mapping[str, str], *, breaks: bool) -> bool:
-    """Write the files, unless something is broken and that is not wanted; return whether it did."""
+    """Write the files, unless a promise is broken and may not be; return whether it did."""
     if wrong and not breaks:
         return False
     folder.mkdir(exist_ok=True)

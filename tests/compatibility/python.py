@@ -143,7 +143,7 @@ def add_member(facts: Facts, name: str, member: Any) -> None:  # noqa: ANN401 - 
 
 
 def add_call(facts: Facts, name: str, value: Any, *, skips: int = 0) -> None:  # noqa: ANN401
-    """Add facts about a function; of anything else that it is there."""
+    """Add facts about a function; of anything else only that it exists."""
     what = kind(value)
     if what == "data":
         facts.promise(name, what)

@@ -1,4 +1,4 @@
-"""Facts about what programs speak to: HTTP, metrics, commands, feeds, configurations, Kubernetes."""
+"""Facts about the interfaces of programs: HTTP, metrics, commands, feeds, Kubernetes."""
 
 from __future__ import annotations
 

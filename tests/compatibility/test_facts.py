@@ -121,7 +121,7 @@ def operation(document: Json) -> Json:
 
 
 def results(document: Json) -> Json:
-    """Return the schema of what became of an event, in a dry run."""
+    """Return the schema of the result of an event, in a dry run."""
     answer = operation(document)["responses"]["200"]["content"]["application/json"]["schema"]
     found: Json = answer["oneOf"][1]["properties"]["results"]["items"]
     return found

@@ -19,7 +19,7 @@ STORES: Final = kept_logs("stores")
 
 
 def check(kept: Sequence[str], now: Sequence[str]) -> None:
-    """Check that two logs are the same; if not, say where."""
+    """Check that two logs are the same; fail with the first difference."""
     difference = decisions.first_difference(kept, now)
     assert difference is None, difference
 

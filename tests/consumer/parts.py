@@ -90,7 +90,7 @@ def command(allocation: muster.Allocation) -> Command:
 
 
 def exited(allocation: muster.Allocation, status: int) -> None:
-    """Take note of how a command ended."""
+    """Take the status with which a command ended."""
     assert_type((allocation.app, status), tuple[str, int])
 
 

@@ -38,7 +38,7 @@ class Mutant:
         name: What kind of bug it is.
         place: The function, as ``module:Class.method``.
         old: Words in it.
-        new: What stands there instead.
+        new: The words that replace them.
     """
 
     name: str
@@ -443,7 +443,7 @@ def planted(mutant: Mutant) -> Generator[None]:
 
 @attrs.frozen
 class Verdict:
-    """What became of a bug."""
+    """The result of a hunt for a bug."""
 
     name: str
     found: bool
@@ -486,7 +486,7 @@ def hunt_apart(number: int, *, budget_s: float, seed: int) -> Verdict:
 
 
 def line(one: Verdict) -> str:
-    """Return what became of a bug."""
+    """Return the line of a bug."""
     found = "yes" if one.found else "NO"
     row = f"{found:5}  {one.programs:>8,}  {one.seconds:>7.1f}  {one.name}"
     return f"{row}\n{'':26}{one.oracle[:150]}".rstrip()

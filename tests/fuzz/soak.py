@@ -134,7 +134,7 @@ class Report:
 
 
 def replay(token: str) -> bool:
-    """Run one program again, with all oracles; say if it finds something."""
+    """Run one program again, with all oracles; print the finding, if any."""
     finding = Session(oracles=(naive,)).replay(token)
     if finding is None:
         click.echo("nothing found")
@@ -145,7 +145,7 @@ def replay(token: str) -> bool:
 
 
 def soak(minutes: float, jobs: int, seed: int, out: Path) -> Report:
-    """Run processes for so many minutes, and write down what they tell."""
+    """Run processes for so many minutes, and write their lines into a file."""
     context = multiprocessing.get_context("spawn")
     results: Queue[Line] = context.Queue()
     began = time.time()

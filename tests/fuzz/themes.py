@@ -101,7 +101,7 @@ def _shorter(steps: list[Step], fails: Fails) -> list[Step]:
 
 
 def _simpler(steps: list[Step], fails: Fails) -> list[Step]:
-    """Make single steps say less."""
+    """Simplify single steps."""
     for at in range(len(steps)):
         for _ in range(100):
             step = steps[at]
@@ -116,7 +116,7 @@ def _simpler(steps: list[Step], fails: Fails) -> list[Step]:
 
 
 def _less(step: Step) -> Iterator[What]:
-    """Yield what a step could say instead that is simpler, one thing at a time."""
+    """Yield simpler forms of a step, each with one change."""
     what = step.what
     if isinstance(what, Configure):
         for config in _less_of(what.config):
@@ -347,7 +347,7 @@ def _block(item: Line) -> str:
 
 
 def work(theme: str, seeds: Sequence[int], results: Queue[Line], *, thorough: bool) -> None:
-    """Run seeds, and tell of each; the first at which something is wrong is the last."""
+    """Run seeds, and report each; stop at the first at which something is wrong."""
     check = _check_of(theme, thorough=thorough)
     for seed in seeds:
         ran, counts, steps = search(theme, seed, FEEDS, thorough=thorough)
@@ -362,7 +362,7 @@ def work(theme: str, seeds: Sequence[int], results: Queue[Line], *, thorough: bo
 
 @attrs.define
 class Tally:
-    """What ran, and what was found first."""
+    """Sums of what ran, and the first finding."""
 
     feeds: int = 0
     counts: Counter[str] = attrs.field(factory=Counter[str])

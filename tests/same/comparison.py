@@ -19,7 +19,7 @@ AROUND: Final = 2
 
 @attrs.frozen
 class Comparison:
-    """What came of comparing the items of a kind.
+    """The result of comparing the items of a kind.
 
     Attributes:
         count: How many items were there on either side.
@@ -39,7 +39,7 @@ class Comparison:
         return not self.wrong and min(self.counts) >= self.least
 
     def lines(self, what: str, most: int) -> Iterator[str]:
-        """Yield lines that tell it, with the first differences."""
+        """Yield the lines of a report, with the first differences."""
         few = min(self.counts) < self.least
         how = f"{len(self.wrong):,} DIFFER" if self.wrong else "TOO FEW" if few else "the same"
         yield f"{what}: {how}"

@@ -2,10 +2,10 @@
 
     python -m tests.same.fixed CLOCK … -m muster serve --listen unix:socket
 
-``CLOCK`` is a file of eight bytes: the nanoseconds since 1970 that the clock of the machine says. Whoever
-writes another number there sets the clock; nothing else does. The module runs in its folder. What stands before ``-m`` is left out, so
-that all this can be put in front of the command of another Python. Only the standard library is
-changed, before anything else is imported.
+``CLOCK`` is a file of eight bytes: the nanoseconds since 1970 that the clock of the machine shows. Only
+a process that writes another number there sets the clock. The module runs in its folder. Words before
+``-m`` are left out, so that all this can precede the command of another Python. Only the standard
+library is changed, before anything else is imported.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tests.actors.importing.mutated import KINDS, attack
 @click.option("--count", type=click.IntRange(min=1), default=10_000, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="What determines them.")
 def main(kind: str, count: int, seed: int) -> None:
-    """Import dumps with mistakes, and check that each import copes with them."""
+    """Import dumps with mistakes, and check that each import stands them."""
     outcomes, faults = attack(kind, count, seed)
     for outcome, number in sorted(outcomes.items()):
         click.echo(f"{number:9,} × {outcome}")
