@@ -101,7 +101,7 @@ class Keeper:
         put_checkpoint(self._writer, self._number, parts)
 
     def companion(self, parts: Sequence[bytes]) -> None:
-        """Keep the state of a companion that has heard of the last batch."""
+        """Keep the state of a companion that knows the last batch."""
         self._writer.put_companion(CompanionState(self._number, tuple(parts)))
 
     def prune(self, before_us: int) -> None:

@@ -1,7 +1,7 @@
-"""An agent that says what a test tells it; a process of its own, which knows no Ray.
+"""An agent that says what a test makes it say; a process of its own, without Ray.
 
-The address that it is to connect to is the socket of the test. Whatever it hears it passes on there,
-and what it gets from there it does. Its argument is the folder with the package ``msgpack``: it runs
+The address that it connects to is the socket of the test. It passes every message there, and carries
+out the commands that come from there. Its argument is the folder with the package ``msgpack``: it runs
 without ``site``, to start quickly.
 """
 
@@ -76,7 +76,7 @@ class FakeAgent:
                 self.test = _socket.socket(_socket.AF_UNIX)
                 self.test.connect(message["address"])
                 self.report({"pid": os.getpid()})
-            if message["do"] == "survivors":  # so a test can wait until all was heard
+            if message["do"] == "survivors":  # so a test can wait until everything was read
                 if self.test is not None:
                     self.obey(self.test)  # the test has sent them before it has asked
                 self.write(msgpack.packb({"say": "survivors", "survivors": self.survivors}))

@@ -492,7 +492,7 @@ async def test_members_that_fail_one_after_the_other_come_again_as_a_whole(tmp_p
         for _ in range(3):
             runs = await begun_together(agent, 2)
             await agent.failed(runs["a1"], "not_started")
-            await stage.ray.survivors()  # it has heard of it
+            await stage.ray.survivors()  # it has read the message
             await agent.failed(runs["a2"], "gate")
         for run in (await begun_together(agent, 2)).values():
             await agent.started(run)

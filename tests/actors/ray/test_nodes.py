@@ -37,7 +37,7 @@ async def nodes(scheduler: muster.Scheduler) -> Mapping[str, NodeSnapshot]:
 async def relist(stage: Stage, *listed: Mapping[str, Any]) -> None:
     """Let the agent list other nodes, and wait until the scheduler knows them."""
     await stage.agent.say("nodes", nodes=listed)
-    await stage.ray.survivors()  # the program has heard the list
+    await stage.ray.survivors()  # the program has read the list
     await trio.testing.wait_all_tasks_blocked()
 
 

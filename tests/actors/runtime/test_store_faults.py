@@ -1,6 +1,6 @@
 """A disk that fails, or is slow, under a whole scheduler.
 
-Who hears of what, what is kept, and how it ends.
+What callers and observers get, what is kept, and how it ends.
 """
 
 from __future__ import annotations

@@ -585,7 +585,7 @@ async def test_one_that_is_cancelled_when_the_job_is_submitted_still_has_to_end_
         nursery.start_soon(members.join, 8)
         await trio.testing.wait_all_tasks_blocked()
         scope.cancel()
-        await members.join(9)  # before the first one hears of it
+        await members.join(9)  # before the first one learns of it
     assert members.submitted == [(7, 8, 9)]
     assert sorted(members.joined) == [7, 8, 9]
     assert autojump_clock.current_time() == 0

@@ -149,7 +149,7 @@ def one_by_one(whole: Tree, apart: Tree, event: Apply | Delete) -> None:
 
 
 def comparable_snapshot(tree: Tree) -> Snapshot:
-    """Return the snapshot; how often priorities were computed depends on who was heard when."""
+    """Return the snapshot; how often priorities were computed depends on when owners report."""
     snapshot = tree.snapshot()
     queues = {
         path: attrs.evolve(queue, recomputations=0) for path, queue in snapshot.queues.items()
