@@ -1,4 +1,4 @@
-"""The benchmarks run, and what they have found is shown as it is."""
+"""The benchmarks run, and their figures are shown unchanged."""
 
 from __future__ import annotations
 
@@ -161,19 +161,19 @@ def test_each_page_is_measured() -> None:
 
 
 def test_stream_has_each_number_once_wherever_it_is_cut() -> None:
-    def came(*numbers: int) -> bytes:
+    def chunks_of(*numbers: int) -> bytes:
         return b"".join(
             b'26\r\nid: %d\nevent: decision\ndata: {"seq":%d}\n\n\r\n' % (at, at) for at in numbers
         )
 
-    for cut in range(len(came(1, 2, 3))):
+    for cut in range(len(chunks_of(1, 2, 3))):
         numbers = Numbers()
-        numbers.take(came(1, 2, 3)[:cut])
-        numbers.take(came(1, 2, 3)[cut:])
+        numbers.take(chunks_of(1, 2, 3)[:cut])
+        numbers.take(chunks_of(1, 2, 3)[cut:])
         assert (numbers.last, numbers.wrong) == (3, 0)
     missed, twice = Numbers(), Numbers()
-    missed.take(came(1, 3))
-    twice.take(came(1, 1, 2))
+    missed.take(chunks_of(1, 3))
+    twice.take(chunks_of(1, 1, 2))
     assert (missed.wrong, twice.wrong) == (1, 1)
 
 

@@ -41,7 +41,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def build(folder: Path, **changes: str) -> tuple[Path, str]:
-    """Build a wheel of this tree into a folder; return it, and what was said meanwhile."""
+    """Build a wheel of this tree into a folder; return it, and the output of the build."""
     words = [sys.executable, "-c", BUILD, str(folder)]
     done = subprocess.run(
         words, cwd=PROJECT, env=environment(**changes), capture_output=True, text=True, check=True
@@ -55,18 +55,18 @@ def extensions(wheel: Path) -> set[str]:
 
 
 def test_a_wheel_without_compiler_has_the_python_and_says_so(tmp_path: Path) -> None:
-    wheel, said = build(tmp_path, CC="/nowhere/cc")
+    wheel, output = build(tmp_path, CC="/nowhere/cc")
 
     assert wheel.name.endswith("-py3-none-any.whl")
     assert extensions(wheel) == set()
-    assert "Muster is not compiled, and runs as plain Python: " in said
+    assert "Muster is not compiled, and runs as plain Python: " in output
 
 
 def test_a_wheel_is_not_compiled_if_that_is_asked_for(tmp_path: Path) -> None:
-    wheel, said = build(tmp_path, MUSTER_PURE="1")
+    wheel, output = build(tmp_path, MUSTER_PURE="1")
 
     assert extensions(wheel) == set()
-    assert "not compiled" not in said
+    assert "not compiled" not in output
 
 
 def test_python_is_taken_instead_of_compiled_modules_if_that_is_asked_for(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_python_is_taken_instead_of_compiled_modules_if_that_is_asked_for(tmp_pa
         shutil.copytree(
             package, tmp_path / package.name, ignore=shutil.ignore_patterns(f"*{SUFFIX}")
         )
-    # No module: whoever takes it fails.
+    # No module: its import fails.
     (tmp_path / "muster_core" / "structures" / f"ranking{SUFFIX}").write_text("", "utf-8")
 
     def muster(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
@@ -94,9 +94,9 @@ def test_python_is_taken_instead_of_compiled_modules_if_that_is_asked_for(tmp_pa
 @pytest.mark.starts_early
 def test_a_wheel_is_compiled_and_behaves_like_the_python(tmp_path: Path) -> None:
     """It takes two minutes to compile."""
-    wheel, said = build(tmp_path)
+    wheel, output = build(tmp_path)
 
-    assert "not compiled" not in said
+    assert "not compiled" not in output
     assert extensions(wheel) == MODULES
     assert wheel.stat().st_size <= 3_400_000
 

@@ -48,7 +48,7 @@ INTERNAL = {"offer", "end", "is_over", "take_now"}
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an environment that has the wheel and what it stands on, and give its Python.
+    """Make an environment with the wheel and its dependencies, and return its Python.
 
     Where Muster is installed for its own tests, that is a path to the source tree. Paths in
     the packages of others are not followed, so the wheel is all that there is of Muster.
@@ -81,8 +81,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def said(*command: str | Path, cwd: Path) -> tuple[int, str]:
-    """Run a command; give its status, and what it says."""
+def output_of(*command: str | Path, cwd: Path) -> tuple[int, str]:
+    """Run a command; return its status and its output."""
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -98,7 +98,7 @@ def said(*command: str | Path, cwd: Path) -> tuple[int, str]:
 def test_wheel_is_all_there_is_and_is_marked_as_typed(python: Path, folder: Path) -> None:
     ask = "import muster, muster_core; print(muster.__path__[0], muster_core.__path__[0])"
 
-    status, answer = said(python, "-W", "error", "-c", ask, cwd=folder)
+    status, answer = output_of(python, "-W", "error", "-c", ask, cwd=folder)
 
     assert status == 0, answer
     for package in map(Path, answer.split()):
@@ -107,31 +107,31 @@ def test_wheel_is_all_there_is_and_is_marked_as_typed(python: Path, folder: Path
 
 
 def test_wheel_runs_the_first_example(python: Path, folder: Path) -> None:
-    status, answer = said(python, "-W", "error", PROJECT / "examples" / "embed.py", cwd=folder)
+    status, answer = output_of(python, "-W", "error", PROJECT / "examples" / "embed.py", cwd=folder)
 
     assert status == 0, answer
 
 
 @pytest.fixture(scope="module")
 def mypy(python: Path, folder: Path) -> str:
-    """Give what mypy says about all programs: one run, as each reads all of Muster."""
+    """Return what mypy says about all programs: one run, as each reads all of Muster."""
     options = [f"--python-executable={python}", "--no-error-summary", "--cache-dir=/dev/null"]
-    status, answer = said(sys.executable, "-m", "mypy", *options, ".", cwd=folder)
+    status, answer = output_of(sys.executable, "-m", "mypy", *options, ".", cwd=folder)
     assert status == 1, answer  # because of the mistakes without marks
     return answer
 
 
 @pytest.fixture(scope="module")
 def pyright(python: Path, folder: Path) -> str:
-    """Give what pyright says about all programs."""
+    """Return what pyright says about all programs."""
     options = ["--warnings", "--pythonpath", str(python)]
-    status, answer = said(sys.executable, "-m", "pyright", *options, cwd=folder)
+    status, answer = output_of(sys.executable, "-m", "pyright", *options, cwd=folder)
     assert status == 1, answer
     return answer
 
 
 def files_in(answer: str) -> set[str]:
-    """Give the names of the files that a type checker objects to."""
+    """Return the names of the files that a type checker objects to."""
     return {Path(name).name for name in re.findall(r"^ *(\S+):\d+:", answer, re.MULTILINE)}
 
 
@@ -146,7 +146,7 @@ def test_pyright_objects_to_nothing_but_misuse(pyright: str) -> None:
 
 @pytest.fixture(scope="module")
 def mistakes() -> list[int]:
-    """Give the lines of the mistakes."""
+    """Return the lines of the mistakes."""
     text = MIXED.read_text(encoding="utf-8")
     return [number for number, line in enumerate(text.splitlines(), 1) if MARK.search(line)]
 
@@ -157,7 +157,7 @@ def names_apart(message: str) -> bool:
 
 
 def messages(answer: str, line: str) -> dict[int, str]:
-    """Give all that was said about each line of the mistakes.
+    """Return all messages about each line of the mistakes.
 
     Args:
         answer: What the type checker says.
@@ -194,7 +194,7 @@ def test_pyright_tells_the_allocations_of_trio_and_asyncio_apart(
 
 
 def used(programs: Iterable[Path]) -> set[str]:
-    """Give every name that programs use, of whatever."""
+    """Return every name that programs use, of whatever."""
     found: set[str] = set()
     for program in programs:
         for node in ast.walk(ast.parse(program.read_text(encoding="utf-8"))):
@@ -209,7 +209,7 @@ def used(programs: Iterable[Path]) -> set[str]:
 
 
 def surface(package: ModuleType, *more: str) -> set[str]:
-    """Give every public name of a package, and of what its schedulers hand out."""
+    """Return every public name of a package, and of what its schedulers hand out."""
     found: set[str] = set(package.__all__)
     for handle in (*HANDLES, *more):
         found.update(dir(cast("type", getattr(package, handle))))

@@ -53,7 +53,7 @@ def page(name: str) -> str:
 
 
 def documented_properties() -> dict[str, str]:
-    """Give each property in the reference with its default."""
+    """Return each property in the reference with its default."""
     section = page("config.md").partition("\n## Properties\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:3] == "| `"]
     return {row[0].strip("`"): row[3].strip("`") for row in rows}
@@ -97,7 +97,7 @@ def test_generating_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "speed", ["in 0.0172 s (2,037 a second)", "in 3.88 s\n(69.7 a second)", "in 12 s (9 a second)"]
 )
-def test_speed_is_told_from_what_a_page_must_say(speed: str) -> None:
+def test_a_speed_is_not_taken_for_what_a_page_must_say(speed: str) -> None:
     assert SPEED.sub("", f"35 decisions {speed}.") == "35 decisions ."
 
 

@@ -13,7 +13,7 @@ import muster_core
 
 
 def public_modules() -> list[str]:
-    """Give the names of all modules without an underscore anywhere in their path."""
+    """Return the names of all modules without an underscore anywhere in their path."""
     names = [muster.__name__, muster_core.__name__]
     for package in (muster, muster_core):
         walk = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")

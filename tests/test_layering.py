@@ -33,7 +33,7 @@ for module in pkgutil.walk_packages(muster_core.__path__, "muster_core."):
 
 
 def sources(package: str) -> set[str]:
-    """Give every source file of a package, as its path inside a wheel."""
+    """Return every source file of a package, as its path inside a wheel."""
     root = PACKAGES[package]
     return {path.relative_to(root).as_posix() for path in (root / package).rglob("*.py")}
 

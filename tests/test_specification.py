@@ -62,12 +62,12 @@ SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml", ".js"}
 EVERYTHING = (*SOURCES, "CONTRIBUTING.md", "README.md")
 
 
-def named(path: Path) -> str:
+def relative_path(path: Path) -> str:
     return path.relative_to(PROJECT).as_posix()
 
 
 def texts(*places: str) -> list[Path]:
-    """Give every text below some folders, and files."""
+    """Return every text below some folders, and files."""
     found = [path for place in places for path in [PROJECT / place, *(PROJECT / place).rglob("*")]]
     ours = [path for path in found if "_build" not in path.parts]
     return [path for path in ours if path.is_file() and path.suffix in SUFFIXES]
@@ -117,7 +117,7 @@ def test_rules_have_their_anchors_and_texts() -> None:
 def test_links_to_rules_lead_somewhere() -> None:
     for path in (PROJECT / "docs").rglob("*.md"):
         linked = re.findall(r"\]\([\w/.]*#([a-z]+-[0-9]+)\)", path.read_text(encoding="utf-8"))
-        assert {name.upper() for name in linked} <= IDS, named(path)
+        assert {name.upper() for name in linked} <= IDS, relative_path(path)
 
 
 def test_every_page_is_in_the_index() -> None:
@@ -137,16 +137,18 @@ def test_every_rule_that_is_cited_exists() -> None:
         *(found for path in texts(*SOURCES) for found in ids_in(path, PREFIXES)),
     ]
 
-    assert [f"{named(one.path)}: {one.id}" for one in cited if one.id not in IDS] == []
+    assert [f"{relative_path(one.path)}: {one.id}" for one in cited if one.id not in IDS] == []
 
 
 def test_feeds_say_which_rules_they_show_and_each_once() -> None:
     cited = {path: [one.id for one in cited_at_head(path)] for path in feeds_with_comments()}
 
-    assert [named(path) for path, ids in cited.items() if not ids or len(ids) > len(set(ids))] == []
+    assert [
+        relative_path(path) for path, ids in cited.items() if not ids or len(ids) > len(set(ids))
+    ] == []
 
 
-@pytest.mark.parametrize("path", feeds_without_comments(), ids=named)
+@pytest.mark.parametrize("path", feeds_without_comments(), ids=relative_path)
 def test_feed_without_comments_is_in_the_table(path: Path) -> None:
     assert path in {one.path for one in cited_in_table(FEEDS_README)}
 
@@ -181,8 +183,8 @@ def test_rules_have_their_places_in_the_code() -> None:
 def test_every_place_has_a_name_and_a_rule() -> None:
     found = [one for some in decided_in().values() for one in some]
 
-    assert [f"{named(one.path)}: {one.id}" for one in found if one.id not in IDS] == []
-    assert [f"{named(one.path)}: {one.id}" for one in found if not one.name] == []
+    assert [f"{relative_path(one.path)}: {one.id}" for one in found if one.id not in IDS] == []
+    assert [f"{relative_path(one.path)}: {one.id}" for one in found if not one.name] == []
 
 
 @pytest.mark.parametrize("row", UNDECIDED_ROWS, ids=[row.id for row in UNDECIDED_ROWS])
@@ -211,7 +213,7 @@ def test_nothing_cites_sections_of_another_text() -> None:
     sections = re.compile(r"\bSPEC (?:section )?[0-9]|\bSPEC sections [0-9]|SPEC\.md")
     files = [path for path in texts(*EVERYTHING) if path != Path(__file__).resolve()]
 
-    assert [named(path) for path in files if sections.search(path.read_text("utf-8"))] == []
+    assert [relative_path(path) for path in files if sections.search(path.read_text("utf-8"))] == []
 
 
 # -- how they are read --------------------------------------------------------------------------
@@ -421,13 +423,13 @@ RULES_BY_ID = {rule.id: rule for rule in read_rules()}
 
 
 def rows(rule: str) -> list[list[str]]:
-    """Give the cells of the table of a rule, without its head."""
+    """Return the cells of the table of a rule, without its head."""
     lines = [line for line in RULES_BY_ID[rule].text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
 def quoted(text: str) -> list[str]:
-    """Give what stands between backticks."""
+    """Return the words between backticks."""
     return re.findall(r"`([^`]+)`", text)
 
 
@@ -436,22 +438,22 @@ def first_column(rule: str) -> list[str]:
 
 
 def test_operations() -> None:
-    said = {op: quoted(row[1]) for row in rows("FEED-38") for op in quoted(row[0])}
+    listed = {op: quoted(row[1]) for row in rows("FEED-38") for op in quoted(row[0])}
     fields = {
         name: [known.name if known.required else f"{known.name}?" for known in op.fields.values()]
         for name, op in OPS.items()
     }
 
-    assert list(said) == list(fields)
-    assert said.pop("configure") == ["config", "file", "partition?"]
-    assert said.pop("expect") == []
-    assert said == {name: fields[name] for name in said}
+    assert list(listed) == list(fields)
+    assert listed.pop("configure") == ["config", "file", "partition?"]
+    assert listed.pop("expect") == []
+    assert listed == {name: fields[name] for name in listed}
 
 
 def test_objects() -> None:
-    said = RULES_BY_ID["OBJECT-1"].text
+    text = RULES_BY_ID["OBJECT-1"].text
 
-    assert [kind for kind in FORMS if kind not in said] == []
+    assert [kind for kind in FORMS if kind not in text] == []
     assert sorted(first_column("OBJECT-16")) == sorted(
         key for key in MEMBER_KEYS if not key.endswith("/timeout")
     )
@@ -488,9 +490,9 @@ def test_fields_of_a_configuration() -> None:
 
 
 def test_classes() -> None:
-    said = {quoted(name)[0]: int(value.replace(",", "")) for name, value, _ in rows("PRIORITY-6")}
+    values = {quoted(name)[0]: int(value.replace(",", "")) for name, value, _ in rows("PRIORITY-6")}
 
-    assert said == {known.name: known.value for known in BUILT_IN_CLASSES}
+    assert values == {known.name: known.value for known in BUILT_IN_CLASSES}
 
 
 def test_kinds_of_decisions() -> None:

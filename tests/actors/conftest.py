@@ -17,7 +17,7 @@ from tests.actors.service import Worker
 
 @pytest.fixture
 def watchdog() -> Generator[None]:
-    """Fail what hangs, whatever trio's clock says."""
+    """Fail tests that hang, by the real clock."""
 
     def bark(_number: int, _frame: FrameType | None) -> NoReturn:
         raise TimeoutError
@@ -31,7 +31,7 @@ def watchdog() -> Generator[None]:
 
 @pytest.fixture
 async def marks(tmp_path: Path) -> AsyncGenerator[Fifo]:
-    """What jobs tell the test."""
+    """A FIFO from jobs to the test."""
     fifo = Fifo(tmp_path / "marks")
     yield fifo
     await fifo.stream.aclose()
@@ -39,7 +39,7 @@ async def marks(tmp_path: Path) -> AsyncGenerator[Fifo]:
 
 @pytest.fixture
 async def go(tmp_path: Path) -> AsyncGenerator[Fifo]:
-    """What the test tells jobs."""
+    """A FIFO from the test to jobs."""
     fifo = Fifo(tmp_path / "go")
     yield fifo
     await fifo.stream.aclose()

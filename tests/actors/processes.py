@@ -1,4 +1,4 @@
-"""What the tests of real processes share: a FIFO, who still runs, and an ask for a command."""
+"""Helpers for tests with real processes: a FIFO, checks of processes, an ask for a command."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Fifo:
 
 
 def state_of(pid: int) -> str:
-    """Give the letter that ``ps`` shows for a process; ``X`` if there is none."""
+    """Return the letter that ``ps`` shows for a process; ``X`` if there is none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except OSError:
@@ -57,12 +57,12 @@ def state_of(pid: int) -> str:
 
 
 def is_running(pid: int) -> bool:
-    """Say whether a process runs; who has ended and is not reaped does not."""
+    """Return whether a process runs; one that has ended and is not reaped does not."""
     return state_of(pid) not in ("X", "Z")
 
 
-def gone(group: int) -> bool:
-    """Say whether nobody of a process group runs."""
+def group_has_ended(group: int) -> bool:
+    """Return whether no process of a group runs any more."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     return not any(is_running(pid) and group_of(pid) == group for pid in pids)
 
@@ -74,7 +74,7 @@ def group_of(pid: int) -> int | None:
         return None
 
 
-def always(run: Command | Sequence[str] | str) -> Callable[[muster.Allocation], Command]:
+def same_command(run: Command | Sequence[str] | str) -> Callable[[muster.Allocation], Command]:
     """Run the same for every ask."""
     command = run if isinstance(run, Command) else Command(run)
     return lambda _: command

@@ -37,18 +37,18 @@ def ask(name: str = "k", *, app: str = "a", count: int | None = None) -> AddAsk:
 
 
 def bound(log: Sequence[Announced]) -> list[str]:
-    """Give the asks that were bound, in order."""
+    """Return the asks that were bound, in order."""
     decisions = [announced.decision for announced in log]
     return [f"{one.app}/{one.ask}" for one in decisions if one.kind is Kind.BOUND]
 
 
 def refusals(log: Sequence[Announced]) -> list[str]:
-    """Give the messages of what was refused, in order."""
+    """Return the messages of what was refused, in order."""
     return [one.decision.message or "" for one in log if one.decision.kind is Kind.REJECTED]
 
 
 def releases(log: Sequence[Announced]) -> list[tuple[str | None, Reason | None]]:
-    """Give the asks that were released, in order, and why."""
+    """Return the asks that were released, in order, and why."""
     decisions = [announced.decision for announced in log]
     return [(one.ask, one.reason) for one in decisions if one.kind is Kind.RELEASED]
 
@@ -68,7 +68,7 @@ class FailingJournal:
 
 
 def tasks() -> int:
-    """Give how many tasks there are."""
+    """Return how many tasks there are."""
     return trio.lowlevel.current_statistics().tasks_living
 
 
@@ -81,7 +81,7 @@ def watchdog(seconds: float = 120) -> Generator[None]:
 
 @contextmanager
 def shuffled(seed: int) -> Generator[None]:
-    """Have trio shuffle the tasks that are ready as the seed says; for runs begun inside.
+    """Let trio shuffle the runnable tasks by a seed, in runs that begin inside the block.
 
     Rounds do not pause by the clock meanwhile, so that two runs have the same steps.
     """
@@ -97,8 +97,8 @@ def shuffled(seed: int) -> Generator[None]:
             chance.setstate(before)
 
 
-def inside(owner: object, name: str) -> Any:  # noqa: ANN401 - only tests look inside, to spoil it
-    """Give a private attribute."""
+def private_attribute(owner: object, name: str) -> Any:  # noqa: ANN401 - only tests look inside, to spoil it
+    """Return a private attribute."""
     return getattr(owner, name)
 
 
@@ -165,7 +165,7 @@ WAITS: Final[dict[str, Call]] = {
 
 @attrs.define
 class Caller:
-    """A task outside of the block; it is answered in the end."""
+    """A task outside of the block; its call gets an answer in the end."""
 
     answers: list[str] = attrs.field(factory=list[str])
 
@@ -181,7 +181,7 @@ class Caller:
 
 
 async def prepare(scheduler: muster.Scheduler) -> None:
-    """Let in what the callers speak of."""
+    """Submit the node, the application and the asks that the callers use."""
     huge = Resources({"vcore": 1000})
     await scheduler.submit_many(
         [NODE, APP, ask("stays"), ask("k", count=5), AddAsk("a", "huge", huge)]

@@ -13,7 +13,7 @@ from tests.naive.harness import Marker, Scenario
 
 
 def run(scenario: Scenario, seed: int | None = None) -> Sequence[Announced]:
-    """Give the whole log of a scenario.
+    """Return the whole log of a scenario.
 
     Args:
         scenario: What comes in.

@@ -263,9 +263,9 @@ class Worker:
         return self.runs[-1]
 
     def of(self, ask: str) -> Run:
-        """Give the last run of an ask; trio begins several in any order."""
+        """Return the last run of an ask; trio begins several in any order."""
         return next(run for run in reversed(self.runs) if run.allocation.ask == ask)
 
     def asks(self) -> list[str]:
-        """Give the asks of all runs, sorted."""
+        """Return the asks of all runs, sorted."""
         return sorted(run.allocation.ask for run in self.runs)

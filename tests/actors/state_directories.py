@@ -101,7 +101,7 @@ class Keeper:
         put_checkpoint(self._writer, self._number, parts)
 
     def companion(self, parts: Sequence[bytes]) -> None:
-        """Keep the state of a companion that has heard of the last batch."""
+        """Keep the state of a companion that knows the last batch."""
         self._writer.put_companion(CompanionState(self._number, tuple(parts)))
 
     def prune(self, before_us: int) -> None:
@@ -139,7 +139,7 @@ def keep(directory: Path, steps: Sequence[Step], *, checkpoints: Collection[int]
 
 
 def batches(steps: Sequence[Step]) -> Iterator[tuple[int, list[Event]]]:
-    """Give the instant and the events of each batch of a scenario."""
+    """Yield the instant and the events of each batch of a scenario."""
     events: list[Event] = []
     at_us = 0
     for step in steps:
@@ -155,6 +155,6 @@ def batches(steps: Sequence[Step]) -> Iterator[tuple[int, list[Event]]]:
 
 
 def decisions_in(directory: Path) -> list[Announced]:
-    """Give all decisions that are kept."""
+    """Return all decisions that are kept."""
     with StateReader(directory) as reader:
         return [one for batch in reader.batches() for one in batch.decisions]

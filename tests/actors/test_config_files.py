@@ -43,7 +43,7 @@ def stem(path: Path) -> str:
 
 
 def header(path: Path, label: str) -> list[str]:
-    """Give what the head of a file says after ``# label:``."""
+    """Return what the head of a file says after ``# label:``."""
     text = path.read_text(encoding="utf-8")
     return re.findall(rf"^# {label}: (.*)$", text, flags=re.MULTILINE)
 
@@ -53,7 +53,7 @@ def load(text: str | bytes) -> Configuration:
 
 
 def queues(configuration: Configuration) -> dict[str, QueueConfig]:
-    """Give every queue of a configuration by its path."""
+    """Return every queue of a configuration by its path."""
     found = [configuration.root]
     for queue in found:
         found.extend(queue.children)
@@ -88,7 +88,7 @@ def test_every_file_cites_the_rule_that_it_is_about(path: Path) -> None:
 
 
 def in_a_config_map(text: str) -> str:
-    """Give a ConfigMap in which a configuration begins on the fourth line."""
+    """Return a ConfigMap in which a configuration begins on the fourth line."""
     indented = "".join(f"    {line}" for line in text.splitlines(keepends=True))
     return f"kind: ConfigMap\ndata:\n  queues.yaml: |2\n{indented}"
 
@@ -313,7 +313,7 @@ def test_what_is_not_yaml(data: bytes, message: str) -> None:
 
 
 def nested_by_aliases(levels: int) -> str:
-    """Give a map in which aliases nest lists so deep."""
+    """Return a map in which aliases nest lists so deep."""
     above = "".join(f"x{number}: &a{number} [*a{number - 1}]\n" for number in range(2, levels))
     return f"x1: &a1 []\n{above}"
 

@@ -64,17 +64,17 @@ RANDOM = settings(
 )
 
 
-def kept_in(tmp_path: Path, steps: list[Step]) -> Path:
+def keep_scenario(tmp_path: Path, steps: list[Step]) -> Path:
     """Keep a scenario, without what no feed can say, with the timers of its last instant."""
     keeper = Keeper(tmp_path / str(next(_NUMBERS)))
-    for at_us, events in batches([one for step in steps for one in said(step)]):
+    for at_us, events in batches([one for step in steps for one in as_exported(step)]):
         keeper.run(at_us, events)
     keeper.pass_until(keeper.scheduler.machine.now_us)
     return keeper.close()
 
 
-def said(step: Step) -> list[Step]:
-    """Give a step as a feed says it; nothing if no feed can."""
+def as_exported(step: Step) -> list[Step]:
+    """Return a step as a feed says it; nothing if no feed can."""
     if isinstance(step.what, str | Marker):
         return [step]
     try:
@@ -101,22 +101,22 @@ def decided(items: list[FeedItem], until_us: int) -> list[tuple[int, Decision]]:
     for item in items:
         submit_item_directly(scheduler, item)
     scheduler.pass_until(until_us)
-    return alike(scheduler.announced)
+    return without_places(scheduler.announced)
 
 
-def alike(announced: list[Announced]) -> list[tuple[int, Decision]]:
+def without_places(announced: list[Announced]) -> list[tuple[int, Decision]]:
     return [(one.at_us, one.decision._replace(index=None, line=None)) for one in announced]
 
 
 @RANDOM
 @given(steps=SCENARIOS, expects=st.booleans())
 async def test_it_replays_the_same(tmp_path: Path, steps: list[Step], expects: bool) -> None:
-    directory = kept_in(tmp_path, steps)
+    directory = keep_scenario(tmp_path, steps)
     items, done = exported(directory, expects=expects)
     kept = decisions_in(directory)
 
     assert done == Exported(len(items), ())
-    assert decided(items, kept[-1].at_us if kept else 0) == alike(kept)
+    assert decided(items, kept[-1].at_us if kept else 0) == without_places(kept)
     if expects:
         check = Check()
         await check.run(items)
@@ -131,7 +131,7 @@ async def test_it_begins_with_the_state_or_tells(
     tmp_path: Path, steps: list[Step], at: int
 ) -> None:
     # COMMAND-14
-    directory = kept_in(tmp_path, steps)
+    directory = keep_scenario(tmp_path, steps)
     instants = sorted({one.at_us for one in decisions_in(directory)}) or [0]
     since_us = instants[at % len(instants)]
     items, done = exported(directory, since_us=since_us, until_us=since_us - 1, expects=True)
@@ -143,16 +143,16 @@ async def test_it_begins_with_the_state_or_tells(
     for item in items:
         submit_item_directly(scheduler, item)
 
-    told = [note for note in done.notes if "as they were" in note or "refused" in note]
-    hypothesis_event(f"differences: {[note.split(':')[0] for note in told]}")
-    assert (look(scheduler.snapshot()) == look(wanted)) or told
+    notes = [note for note in done.notes if "as they were" in note or "refused" in note]
+    hypothesis_event(f"differences: {[note.split(':')[0] for note in notes]}")
+    assert (comparable(scheduler.snapshot()) == comparable(wanted)) or notes
     check = Check()
     await check.run(items)
     assert [one for one in check.differences if one.field != "rejected"] == []
 
 
 def asks_in(items: list[FeedItem]) -> dict[str, AddAsk]:
-    """Give the asks of a feed by name, those of Pods included."""
+    """Return the asks of a feed by name, those of Pods included."""
     asks = [one.content for one in items if isinstance(one.content, AddAsk)]
     for one in items:
         if isinstance(one.content, Apply):
@@ -161,7 +161,7 @@ def asks_in(items: list[FeedItem]) -> dict[str, AddAsk]:
     return {ask.ask: ask for ask in asks}
 
 
-def look(snapshot: Snapshot) -> object:
+def comparable(snapshot: Snapshot) -> object:
     asks = {
         (app.name, ask.name): (ask.place, ask.node)
         for app in snapshot.apps.values()

@@ -233,9 +233,9 @@ def test_the_instant_of_a_message_is_written_as_a_date() -> None:
 
 
 def test_other_numbers_stay() -> None:
-    told = "at 17 s, at 7 sites, before 7.5 s, for 7 s"
+    text = "at 17 s, at 7 sites, before 7.5 s, for 7 s"
 
-    assert dated(told, 7_000_000, date) == told
+    assert dated(text, 7_000_000, date) == text
     assert dated("which starts at 7 s", None, date) == "which starts at 7 s"
 
 
@@ -340,11 +340,11 @@ def test_areas_stand_on_one_another() -> None:
     assert paths["limit"] == "M2500 57H7500"
 
 
-def test_values_are_told_in_the_unit() -> None:
+def test_values_are_shown_in_the_unit() -> None:
     # PAGE-18
-    told = PLOT.chart().tooltips
-    assert [row.name for row in told] == ["there", "together", "root.b", "root.a"]
-    assert list(told[0].values) == [None, 4, 4, None]
+    tooltips = PLOT.chart().tooltips
+    assert [row.name for row in tooltips] == ["there", "together", "root.b", "root.a"]
+    assert list(tooltips[0].values) == [None, 4, 4, None]
     assert PLOT.keys() == [
         ("line limit", "what was there"),
         ("area q0", "root.a"),

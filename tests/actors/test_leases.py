@@ -115,11 +115,11 @@ def b(shelf: Shelf) -> ShelfLease:
 
 
 async def watched(
-    other: Lease, seconds: float, may: Callable[[LeaseRecord], bool] = lambda _: True
+    other: Lease, seconds: float, is_wanted: Callable[[LeaseRecord], bool] = lambda _: True
 ) -> None:
     """Let a lease see for some time that it is not to be had."""
     with trio.move_on_after(seconds):
-        await other.acquire(may)
+        await other.acquire(is_wanted)
         pytest.fail("it was free")
 
 
@@ -212,7 +212,7 @@ async def test_an_attempt_has_a_limit(
 
 
 # REPLICA-20
-async def test_it_is_lost_if_somebody_else_has_it(
+async def test_a_lease_is_lost_if_another_holder_has_it(
     a: ShelfLease, shelf: Shelf, autojump_clock: MockClock
 ) -> None:
     await a.acquire()
@@ -269,23 +269,23 @@ async def test_its_holder_writes_a_record_that_is_gone(
 async def test_who_may_not_take_it_leaves_it(
     a: ShelfLease, b: ShelfLease, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    asked: list[LeaseRecord] = []
+    records: list[LeaseRecord] = []
 
-    def may(record: LeaseRecord) -> bool:
-        asked.append(record)
-        return len(asked) > 3
+    def is_wanted(record: LeaseRecord) -> bool:
+        records.append(record)
+        return len(records) > 3
 
     a.term = 4
     await a.acquire()
-    await watched(b, 1, may)
-    assert asked == [], "it is not free"
+    await watched(b, 1, is_wanted)
+    assert records == [], "it is not free"
     await a.release()
-    await watched(b, 1, may)
-    assert asked == [LeaseRecord(url=a.url, term=4, seconds=1)]
+    await watched(b, 1, is_wanted)
+    assert records == [LeaseRecord(url=a.url, term=4, seconds=1)]
 
-    await b.acquire(may)
+    await b.acquire(is_wanted)
     assert b.is_held
-    assert len(asked) == 4
+    assert len(records) == 4
 
 
 # REPLICA-23

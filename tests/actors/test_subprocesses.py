@@ -23,7 +23,16 @@ import muster
 from muster import Reason
 from muster.subprocesses import Command, SubprocessBinder
 from muster_core.events import Outcome, Release
-from tests.actors.processes import CONFIG, ONE, Fifo, always, ask_for, gone, is_running, state_of
+from tests.actors.processes import (
+    CONFIG,
+    ONE,
+    Fifo,
+    ask_for,
+    group_has_ended,
+    is_running,
+    same_command,
+    state_of,
+)
 from tests.actors.program import settled
 from tests.actors.service import Notes
 
@@ -36,7 +45,7 @@ pytestmark = [
 
 
 async def test_a_command_runs_and_its_node_is_free_again(marks: Fifo) -> None:
-    binder = SubprocessBinder(always(f"echo hi > {marks}"))
+    binder = SubprocessBinder(same_command(f"echo hi > {marks}"))
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         allocation = await (await ask_for(scheduler)).bound()
 
@@ -46,7 +55,9 @@ async def test_a_command_runs_and_its_node_is_free_again(marks: Fifo) -> None:
 
 
 async def test_an_ask_is_bound_while_its_command_runs(marks: Fifo, go: Fifo) -> None:
-    binder = SubprocessBinder(always(f"echo hi > {marks}; read line < {go}; echo $line > {marks}"))
+    binder = SubprocessBinder(
+        same_command(f"echo hi > {marks}; read line < {go}; echo $line > {marks}")
+    )
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         allocation = await (await ask_for(scheduler)).bound()
         assert await marks.line() == "hi"
@@ -61,7 +72,9 @@ async def test_an_ask_is_bound_while_its_command_runs(marks: Fifo, go: Fifo) -> 
 async def test_a_command_knows_what_it_is_run_for(marks: Fifo) -> None:
     line = f'echo "$MUSTER_APP $MUSTER_ASK $MUSTER_NODE $MUSTER_QUEUE $HOME $MORE" > {marks}'
     command = Command(line, env={"MORE": "more", "HOME": "elsewhere", "MUSTER_APP": "another"})
-    async with muster.open_scheduler(CONFIG, binder=SubprocessBinder(always(command))) as scheduler:
+    async with muster.open_scheduler(
+        CONFIG, binder=SubprocessBinder(same_command(command))
+    ) as scheduler:
         await ask_for(scheduler)
 
         assert await marks.line() == "a k n root.q elsewhere more"
@@ -86,7 +99,9 @@ async def test_a_command_has_its_folder_and_its_files(tmp_path: Path) -> None:
         stdout=tmp_path / "log",
         stderr=str(tmp_path / "log"),
     )
-    async with muster.open_scheduler(CONFIG, binder=SubprocessBinder(always(command))) as scheduler:
+    async with muster.open_scheduler(
+        CONFIG, binder=SubprocessBinder(same_command(command))
+    ) as scheduler:
         await (await (await ask_for(scheduler)).bound()).ended()
 
     text = (tmp_path / "log").read_text(encoding="utf-8")
@@ -95,7 +110,7 @@ async def test_a_command_has_its_folder_and_its_files(tmp_path: Path) -> None:
 
 async def test_there_is_nothing_to_read_unless_it_is_said(marks: Fifo, go: Fifo) -> None:
     await go.stream.send_all(b"something\n")
-    binder = SubprocessBinder(always(f'read line; echo "<$line>" > {marks}'))
+    binder = SubprocessBinder(same_command(f'read line; echo "<$line>" > {marks}'))
     with as_stdin(go):
         async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
             await ask_for(scheduler)
@@ -119,7 +134,9 @@ async def test_no_file_is_left_open(tmp_path: Path) -> None:
     command = Command(
         "sleep 1000 &", stdin="/dev/null", stdout=tmp_path / "log", stderr="/dev/null"
     )
-    async with muster.open_scheduler(CONFIG, binder=SubprocessBinder(always(command))) as scheduler:
+    async with muster.open_scheduler(
+        CONFIG, binder=SubprocessBinder(same_command(command))
+    ) as scheduler:
         before = len(os.listdir("/proc/self/fd"))
         await (await (await ask_for(scheduler)).bound()).ended()
 
@@ -130,18 +147,20 @@ async def test_no_file_is_left_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "status"), [("true", 0), ("exit 3", 3), ("kill -9 $$", -9)])
-async def test_how_a_command_ended_is_told_before_its_ask_is_over(line: str, status: int) -> None:
-    told: list[tuple[str, int]] = []
+async def test_how_a_command_ended_is_reported_before_its_ask_is_over(
+    line: str, status: int
+) -> None:
+    exits: list[tuple[str, int]] = []
 
     def exited(allocation: muster.Allocation, status: int) -> None:
-        told.append((allocation.app, status))
+        exits.append((allocation.app, status))
 
-    binder = SubprocessBinder(always(line), exited=exited)
+    binder = SubprocessBinder(same_command(line), exited=exited)
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         allocation = await (await ask_for(scheduler)).bound()
 
         assert await allocation.ended() is Reason.COMPLETED
-        assert told == [("a", status)]
+        assert exits == [("a", status)]
 
 
 async def test_an_exit_that_is_not_accepted_is_a_failed_bind() -> None:
@@ -164,7 +183,7 @@ async def test_an_exit_that_is_a_failure_is_reported_as_one() -> None:
             raise muster.WorkFailedError(f"exit status {status}")
 
     notes = Notes()
-    binder = SubprocessBinder(always("exit 3"), exited=exited)
+    binder = SubprocessBinder(same_command("exit 3"), exited=exited)
     async with muster.open_scheduler(CONFIG, binder=binder, record=notes) as scheduler:
         ask = await ask_for(scheduler)
         with suppress(muster.AskFailedError):
@@ -192,14 +211,14 @@ async def test_a_command_that_fails_is_run_again_while_it_has_retries() -> None:
 
 
 async def test_what_a_command_leaves_behind_ends_with_it(marks: Fifo) -> None:
-    binder = SubprocessBinder(always(f"sleep 1000 & echo $! $$ > {marks}"))
+    binder = SubprocessBinder(same_command(f"sleep 1000 & echo $! $$ > {marks}"))
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         allocation = await (await ask_for(scheduler)).bound()
         left, group = map(int, (await marks.line()).split())
 
         assert await allocation.ended() is Reason.COMPLETED
         assert not is_running(left)
-        assert gone(group)
+        assert group_has_ended(group)
 
 
 # What cannot be started
@@ -212,10 +231,10 @@ def raising(_: muster.Allocation) -> NoReturn:
 @pytest.mark.parametrize(
     ("command", "error"),
     [
-        (always(["/nowhere/nothing"]), FileNotFoundError),
-        (always([__file__]), PermissionError),
-        (always(Command("true", cwd="/nowhere")), FileNotFoundError),
-        (always(Command("true", stdin="/nowhere/nothing")), FileNotFoundError),
+        (same_command(["/nowhere/nothing"]), FileNotFoundError),
+        (same_command([__file__]), PermissionError),
+        (same_command(Command("true", cwd="/nowhere")), FileNotFoundError),
+        (same_command(Command("true", stdin="/nowhere/nothing")), FileNotFoundError),
         (raising, LookupError),
     ],
     ids=["no program", "not executable", "no folder", "no file", "no command"],
@@ -242,7 +261,7 @@ async def test_what_cannot_be_started_is_a_failed_bind(
 @pytest.mark.parametrize("grace_period", [-1, nan])
 def test_a_grace_period_is_a_number_of_seconds(grace_period: float) -> None:
     with pytest.raises(ValueError, match="grace_period"):
-        SubprocessBinder(always("true"), grace_period=grace_period)
+        SubprocessBinder(same_command("true"), grace_period=grace_period)
 
 
 # Many
@@ -257,7 +276,7 @@ async def test_the_members_of_a_gang_meet(tmp_path: Path) -> None:
     line = f"if [ $MUSTER_ASK = part-0 ]; then exec 0<>in; {first}; else {other}; fi"
     statuses: list[int] = []
     binder = SubprocessBinder(
-        always(Command(line, cwd=tmp_path, stdout=os.devnull)),
+        same_command(Command(line, cwd=tmp_path, stdout=os.devnull)),
         exited=lambda _, status: statuses.append(status),
     )
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
@@ -274,7 +293,7 @@ async def test_the_members_of_a_gang_meet(tmp_path: Path) -> None:
 
 async def test_commands_of_a_queue_are_never_more_than_its_max(marks: Fifo, go: Fifo) -> None:
     count, most = 30, 3
-    binder = SubprocessBinder(always(f"echo + > {marks}; read line < {go}; echo - > {marks}"))
+    binder = SubprocessBinder(same_command(f"echo + > {marks}; read line < {go}; echo - > {marks}"))
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         app = await scheduler.add_app("a", "narrow")
         await app.add_asks("part", ONE, count)
@@ -298,20 +317,20 @@ SHELL_OF_SHELLS = "sh -c 'sleep 1000 & wait' & echo $$ > {marks}; wait"
 async def test_what_is_preempted_is_killed_with_all_that_it_has_started(
     marks: Fifo, go: Fifo
 ) -> None:
-    told: list[str] = []
+    apps: list[str] = []
 
     def command(allocation: muster.Allocation) -> str:
         if allocation.app == "urgent":
             return f"echo urgent > {marks}; read line < {go}"
         return SHELL_OF_SHELLS.format(marks=marks)
 
-    binder = SubprocessBinder(command, exited=lambda one, _: told.append(one.app))
+    binder = SubprocessBinder(command, exited=lambda one, _: apps.append(one.app))
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         await scheduler.add_priority_class("high", 10, preemption_policy="PreemptLowerPriority")
         ask = await ask_for(scheduler)
         allocation = await ask.bound()
         first = int(await marks.line())
-        assert not gone(first)
+        assert not group_has_ended(first)
 
         await ask_for(scheduler, "urgent", priority_class="high")
         assert await allocation.ended() is Reason.PREEMPTED
@@ -320,11 +339,11 @@ async def test_what_is_preempted_is_killed_with_all_that_it_has_started(
 
         again = await ask.bound()
         second = int(await marks.line())
-        assert gone(first)  # An ask is not run again before the old command has ended.
-        assert not gone(second)
+        assert group_has_ended(first)  # An ask is not run again before the old command has ended.
+        assert not group_has_ended(second)
         assert again.node == "n"
-    assert gone(second)
-    assert told == ["urgent"]
+    assert group_has_ended(second)
+    assert apps == ["urgent"]
 
 
 async def remove_app(scheduler: muster.Scheduler) -> None:
@@ -348,14 +367,14 @@ async def test_whatever_ends_an_allocation_ends_the_command(
     end: Callable[[muster.Scheduler], Awaitable[None]], marks: Fifo
 ) -> None:
     group = 0
-    binder = SubprocessBinder(always(SHELL_OF_SHELLS.format(marks=marks)))
+    binder = SubprocessBinder(same_command(SHELL_OF_SHELLS.format(marks=marks)))
     with suppress(OSError):
         async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
             await (await ask_for(scheduler)).bound()
             group = int(await marks.line())
             await end(scheduler)
 
-    assert gone(group)
+    assert group_has_ended(group)
 
 
 STUBBORN = """
@@ -376,10 +395,12 @@ while True:
 """It says its number and its parent's, then what signal it gets, and ends if it is let go."""
 
 
-async def test_what_ignores_being_told_is_killed_after_the_grace_period(
+async def test_a_process_that_ignores_the_signal_is_killed_after_the_grace_period(
     marks: Fifo, mock_clock: MockClock
 ) -> None:
-    binder = SubprocessBinder(always([sys.executable, "-c", STUBBORN, marks.path]), grace_period=5)
+    binder = SubprocessBinder(
+        same_command([sys.executable, "-c", STUBBORN, marks.path]), grace_period=5
+    )
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         await (await ask_for(scheduler)).bound()
         group, _ = map(int, (await marks.line()).split())
@@ -392,14 +413,14 @@ async def test_what_ignores_being_told_is_killed_after_the_grace_period(
         assert await marks.line() == "SIGUSR1"
 
         mock_clock.jump(0.2)
-    assert gone(group)
+    assert group_has_ended(group)
 
 
 async def test_the_grace_period_is_for_all_even_when_the_first_has_gone(
     marks: Fifo, go: Fifo, mock_clock: MockClock
 ) -> None:
     inner = shlex.join([sys.executable, "-c", STUBBORN, marks.path, go.path])
-    binder = SubprocessBinder(always(f"{inner} & wait"))
+    binder = SubprocessBinder(same_command(f"{inner} & wait"))
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         await (await ask_for(scheduler)).bound()
         _, leader = map(int, (await marks.line()).split())
@@ -412,19 +433,19 @@ async def test_the_grace_period_is_for_all_even_when_the_first_has_gone(
         await go.stream.send_all(b"\n")
 
         assert await marks.line() == "saved"
-    assert gone(leader)
+    assert group_has_ended(leader)
     assert mock_clock.current_time() == 0  # nobody has waited for its end
 
 
 async def test_what_is_stopped_is_ended_too(marks: Fifo, mock_clock: MockClock) -> None:
-    binder = SubprocessBinder(always(f"echo $$ > {marks}; kill -STOP $$"))
+    binder = SubprocessBinder(same_command(f"echo $$ > {marks}; kill -STOP $$"))
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         await (await ask_for(scheduler)).bound()
         group = int(await marks.line())
         while state_of(group) != "T":
             await trio.lowlevel.checkpoint()
 
-    assert gone(group)
+    assert group_has_ended(group)
     assert mock_clock.current_time() == 0  # nobody has waited for the grace period
 
 
@@ -432,12 +453,12 @@ async def test_without_a_grace_period_it_is_killed_at_once(
     marks: Fifo, mock_clock: MockClock
 ) -> None:
     line = f"trap '' TERM; echo $$ > {marks}; while :; do sleep 1000; done"
-    binder = SubprocessBinder(always(line), grace_period=0)
+    binder = SubprocessBinder(same_command(line), grace_period=0)
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         await (await ask_for(scheduler)).bound()
         group = int(await marks.line())
 
-    assert gone(group)
+    assert group_has_ended(group)
     assert mock_clock.current_time() == 0
 
 
@@ -460,17 +481,17 @@ async def test_it_works_where_nothing_tells_that_a_process_has_ended(
 ) -> None:
     spoil(monkeypatch)
     line = f"sh -c 'sleep 1000 & wait' & echo $$ > {marks}"
-    binder = SubprocessBinder(always(line), grace_period=0.1)
+    binder = SubprocessBinder(same_command(line), grace_period=0.1)
     async with muster.open_scheduler(CONFIG, binder=binder) as scheduler:
         allocation = await (await ask_for(scheduler)).bound()
         group = int(await marks.line())
         await allocation.ended()
 
-        assert gone(group)
+        assert group_has_ended(group)
 
 
 def still_run_for(app: str) -> list[str]:
-    """Give the processes that run for an application."""
+    """Return the processes that run for an application."""
     found: list[str] = []
     for name in os.listdir("/proc"):
         with suppress(OSError):
@@ -484,7 +505,7 @@ def still_run_for(app: str) -> list[str]:
 
 @pytest.mark.parametrize("started", [False, True])
 async def test_a_cancellation_at_any_point_leaves_nobody(started: bool) -> None:
-    binder = SubprocessBinder(always("sleep 1000 & sleep 1000"))
+    binder = SubprocessBinder(same_command("sleep 1000 & sleep 1000"))
     app = f"app-{os.getpid()}"
     for steps in range(50):
         with trio.CancelScope() as scope:

@@ -25,7 +25,7 @@ from muster_core.gangs import GangFields, GangMode, GangState
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.values.application_states import AppState
-from tests.actors.program import APP, NODE, ONE, ask, inside
+from tests.actors.program import APP, NODE, ONE, ask, private_attribute
 
 if TYPE_CHECKING:
     from muster._runtime.requests import Examined
@@ -185,11 +185,11 @@ def let_the_view_forget_a_state(state: Examined) -> None:
 
 
 def let_an_owner_forget_an_ask(state: Examined) -> None:
-    inside(next(iter(state.apps.values())), "_places").pending.popitem()
+    private_attribute(next(iter(state.apps.values())), "_places").pending.popitem()
 
 
 def let_a_queue_forget_a_child(state: Examined) -> None:
-    inside(state.queues[1], "_children").popitem()
+    private_attribute(state.queues[1], "_children").popitem()
 
 
 def let_the_view_forget_a_priority(state: Examined) -> None:
@@ -197,11 +197,11 @@ def let_the_view_forget_a_priority(state: Examined) -> None:
 
 
 def let_a_queue_forget_a_sum(state: Examined) -> None:
-    inside(state.queues[2], "_pending").clear()
+    private_attribute(state.queues[2], "_pending").clear()
 
 
 def let_a_name_go(state: Examined) -> None:
-    inside(state.machine.registry, "_apps").clear()
+    private_attribute(state.machine.registry, "_apps").clear()
 
 
 def let_a_queue_go(state: Examined) -> None:
@@ -244,7 +244,7 @@ async def test_check_finds_what_is_wrong(spoil: Callable[[Examined], None]) -> N
 
 def let_a_gang_forget_a_member(state: Examined) -> None:
     (gang,) = state.gangs.values()
-    inside(gang, "_members").popitem()
+    private_attribute(gang, "_members").popitem()
 
 
 def let_a_gang_be_satisfied(state: Examined) -> None:

@@ -15,7 +15,14 @@ import click
 import trio
 
 from tests.actors.serving.served import Served
-from tests.attack.client import Findings, Look, attack, faults_after, faults_in_log, look
+from tests.attack.client import (
+    Findings,
+    ServiceState,
+    attack,
+    faults_after,
+    faults_in_log,
+    read_state,
+)
 from tests.attack.requests import CONFIG
 
 _AT_ONCE = 2_000
@@ -45,19 +52,19 @@ def _attack(
     statuses: Counter[int] = Counter()
     sent, faults = 0, list[str]()
     with Served(folder, "--state", str(folder / "state"), config=CONFIG) as served:
-        before: Look | None = None
+        before: ServiceState | None = None
         while not faults and not _is_over(sent, requests, until):
             count = _WARM_UP if before is None else _AT_ONCE
             if requests is not None:
                 count = min(count, requests - sent)
-            found = _some(served, seed, count)
+            found = _attack_with(served, seed, count)
             for (_, status), number in found.statuses.items():
                 statuses[status] += number
             sent += found.sent
             seed += 1_000_003
             faults = found.faults
             if before is None:
-                before = look(served)
+                before = read_state(served)
             faults += faults_after(served, before, sent)
             if faults:
                 faults.append(f"again: python -m tests.attack --seed {seed - 1_000_003}")
@@ -72,7 +79,7 @@ def _is_over(sent: int, requests: int | None, until: float | None) -> bool:
     return sent >= (requests or 100_000)
 
 
-def _some(served: Served, seed: int, count: int) -> Findings:
+def _attack_with(served: Served, seed: int, count: int) -> Findings:
     host, _, port = served.urls[0].removeprefix("http://").rpartition(":")
     return trio.run(attack, host, int(port), seed, count)
 

@@ -1,4 +1,4 @@
-"""Sending what makes no sense over raw sockets, and how a service is afterwards."""
+"""Send requests that make no sense over raw sockets, and check the service afterwards."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ NO_HTTP: Final = 999
 
 @final
 @attrs.frozen
-class Answered:
-    """What the service answered.
+class Answer:
+    """An answer of the service.
 
     Attributes:
         status: The status.
@@ -49,12 +49,12 @@ class Answered:
 @final
 @attrs.define
 class Findings:
-    """What was found.
+    """The results of an attack.
 
     Attributes:
         sent: How many requests were sent.
         statuses: How many answers there were, by kind of request and status; 0 for none.
-        faults: What must not happen, each with the request.
+        faults: What must not happen, each with its request.
     """
 
     sent: int = 0
@@ -87,7 +87,7 @@ async def _work(host: str, port: int, attacks: Iterator[Attack], findings: Findi
         findings.sent += 1
         if stream is None:
             stream = await trio.open_tcp_stream(host, port)
-        answered: Answered | None = None
+        answered: Answer | None = None
         with trio.move_on_after(ANSWER_PATIENCE_S) as waiting:
             answered = await _exchange(stream, one)
         if waiting.cancelled_caught:
@@ -102,7 +102,7 @@ async def _work(host: str, port: int, attacks: Iterator[Attack], findings: Findi
         await trio.aclose_forcefully(stream)
 
 
-async def _exchange(stream: trio.SocketStream, one: Attack) -> Answered | None:
+async def _exchange(stream: trio.SocketStream, one: Attack) -> Answer | None:
     """Send a request, and return the answer, or None if there is none."""
     with suppress(trio.BrokenResourceError):
         await stream.send_all(one.data)
@@ -116,14 +116,14 @@ async def _exchange(stream: trio.SocketStream, one: Attack) -> Answered | None:
     try:
         return await _answer(stream, parser, received)
     except h11.RemoteProtocolError:
-        return Answered(NO_HTTP, "", bytes(received), goes_on=False) if received else None
+        return Answer(NO_HTTP, "", bytes(received), goes_on=False) if received else None
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         return None
 
 
 async def _answer(
     stream: trio.SocketStream, parser: h11.Connection, received: bytearray
-) -> Answered | None:
+) -> Answer | None:
     response: h11.Response | None = None
     content = bytearray()
     while not isinstance(event := parser.next_event(), h11.EndOfMessage):
@@ -144,21 +144,21 @@ async def _answer(
     headers = dict(response.headers)
     media = headers.get(b"content-type", b"").decode("latin-1")
     goes_on = headers.get(b"connection") != b"close" and not parser.trailing_data[0]
-    return Answered(response.status_code, media, bytes(content), goes_on)
+    return Answer(response.status_code, media, bytes(content), goes_on)
 
 
-def _judge(one: Attack, answered: Answered | None, findings: Findings) -> None:
+def _judge(one: Attack, answered: Answer | None, findings: Findings) -> None:
     status = 0 if answered is None else answered.status
     findings.statuses[one.kind, status] += 1
     if answered is None:
         return
-    told = f"{status} {answered.content[:300]!r}: {one.kind}: {one.data[:1000]!r}"
+    description = f"{status} {answered.content[:300]!r}: {one.kind}: {one.data[:1000]!r}"
     if status >= 500 and status not in ALLOWED:
-        findings.faults.append(told)
+        findings.faults.append(description)
     if b"Traceback" in answered.content:
-        findings.faults.append(f"it shows its inside: {told}")
+        findings.faults.append(f"it shows its inside: {description}")
     if status >= 400 and answered.media != PROBLEM_JSON and not _is_for_yunikorn(one):
-        findings.faults.append(f"no problem: {told}")
+        findings.faults.append(f"no problem: {description}")
 
 
 def _is_for_yunikorn(one: Attack) -> bool:
@@ -174,8 +174,8 @@ GROWS_EACH_BYTES: Final = 2_000
 
 @final
 @attrs.frozen
-class Look:
-    """What a service holds.
+class ServiceState:
+    """The resources that a service holds.
 
     Attributes:
         memory_bytes: Its memory.
@@ -190,8 +190,8 @@ class Look:
     streams: float
 
 
-def look(served: Served) -> Look:
-    """Return what a service holds."""
+def read_state(served: Served) -> ServiceState:
+    """Return the resources that a service holds."""
     answer = served.client.get("/metrics", headers={"accept": "text/plain"})
     assert answer.status_code == 200, answer.text
     values = {
@@ -200,7 +200,7 @@ def look(served: Served) -> Look:
         for sample in family.samples
         if not sample.labels
     }
-    return Look(
+    return ServiceState(
         values["process_resident_memory_bytes"],
         values["process_open_fds"],
         values["muster_connections"],
@@ -208,7 +208,7 @@ def look(served: Served) -> Look:
     )
 
 
-def faults_after(served: Served, before: Look, sent: int) -> list[str]:
+def faults_after(served: Served, before: ServiceState, sent: int) -> list[str]:
     """Return what is wrong with a service after an attack.
 
     Args:
@@ -217,9 +217,11 @@ def faults_after(served: Served, before: Look, sent: int) -> list[str]:
         sent: How many requests were sent.
     """
     until = time.monotonic() + PATIENCE_S
-    after = look(served)
+    after = read_state(served)
     while _has_left_open(before, after) and time.monotonic() < until:
-        after = look(served)  # A connection lingers for a moment, so that its client reads all.
+        after = read_state(
+            served
+        )  # A connection lingers for a moment, so that its client reads all.
     faults: list[str] = []
     health = served.client.get("/healthz")
     if health.status_code != 200:
@@ -232,7 +234,7 @@ def faults_after(served: Served, before: Look, sent: int) -> list[str]:
     return faults
 
 
-def _has_left_open(before: Look, after: Look) -> bool:
+def _has_left_open(before: ServiceState, after: ServiceState) -> bool:
     return (
         after.files > before.files + 4
         or after.connections > before.connections
@@ -241,7 +243,7 @@ def _has_left_open(before: Look, after: Look) -> bool:
 
 
 def faults_in_log(served: Served) -> list[str]:
-    """Return what the log of a service that has ended tells of bugs."""
+    """Return the signs of bugs in the log of a service that has ended."""
     lines = served.lines
     return [
         "\n".join(lines[max(0, at - 1) : at + 80])

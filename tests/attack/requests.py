@@ -108,12 +108,12 @@ HOST: Final = b"host: 127.0.0.1\r\n"
 @final
 @attrs.frozen
 class Attack:
-    """What is sent.
+    """A request that is sent.
 
     Attributes:
         kind: What is wrong with it.
         data: The bytes.
-        ends: Whether the client then says that nothing follows, though more was promised.
+        ends: Whether the client then closes its side, though it announced more.
     """
 
     kind: str
@@ -197,10 +197,10 @@ _MEDIA: Final = (
 def request(
     method: str, target: bytes, headers: bytes, content: bytes, length: int | None = None
 ) -> bytes:
-    """Return a request; its length is that of its content, unless another one is told."""
-    told = len(content) if length is None else length
+    """Return a request; its content-length is true unless ``length`` is given."""
+    declared = len(content) if length is None else length
     head = method.encode() + b" " + target + b" HTTP/1.1\r\n" + HOST + headers
-    return head + b"content-length: %d\r\n\r\n" % told + content
+    return head + b"content-length: %d\r\n\r\n" % declared + content
 
 
 def _posted(content: bytes, media: str = JSON, headers: bytes = b"") -> bytes:

@@ -1,4 +1,4 @@
-"""The service stands requests that make no sense; ``make attack`` sends many more."""
+"""The service survives requests that make no sense; ``make attack`` sends many more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.actors.serving.served import Served
-from tests.attack.client import attack, faults_after, faults_in_log, look
+from tests.attack.client import attack, faults_after, faults_in_log, read_state
 from tests.attack.requests import CONFIG
 
 REQUESTS = 13_000
@@ -21,7 +21,7 @@ async def test_requests_that_make_no_sense(tmp_path: Path) -> None:
     with Served(tmp_path, *arguments, config=CONFIG) as served:
         host, _, port = served.urls[0].removeprefix("http://").rpartition(":")
         warm = await attack(host, int(port), 99, 500)
-        before = look(served)
+        before = read_state(served)
 
         found = await attack(host, int(port), 1, REQUESTS)
 

@@ -1,4 +1,4 @@
-"""Compare what there is with what is promised, or write what is promised::
+"""Compare the present state with the promises, or write the promises::
 
     python -m tests.compatibility
     python -m tests.compatibility --write tests/feeds/gangs/new.yaml

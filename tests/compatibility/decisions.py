@@ -126,7 +126,7 @@ def read(text: str) -> dict[str, list[str]]:
 
 
 def first_difference(kept: Sequence[str], now: Sequence[str]) -> str | None:
-    """Tell the first line in which two logs differ; None if there is none."""
+    """Return the first difference of two logs as a text; None if they are the same."""
     at = ""
     for number, (one, two) in enumerate(zip_longest(kept, now)):
         if one != two:

@@ -1,4 +1,4 @@
-"""What is promised, as facts: one line each, and how those of two versions are compared.
+"""Promises as facts, one line each, and the comparison of those of two versions.
 
 A *promise* is a key, with or without a value: it must stay as it is. A *demand* is what a user has to
 give: it may go, and a new one breaks what there was before. New promises break nothing, and neither do
@@ -23,18 +23,18 @@ _BELOW: Final = re.compile(r"[.( \[]")
 @final
 @attrs.frozen
 class Facts:
-    """Facts about one thing, such as the commands.
+    """Facts about one area, such as the commands.
 
     Attributes:
-        promises: What is there: keys and values.
-        demands: What has to be given: of what, and what.
+        promises: Keys and values that stay.
+        demands: What users must give: the key of a promise, and what it needs.
     """
 
     promises: dict[str, str] = attrs.field(factory=dict[str, str])
     demands: set[tuple[str, str]] = attrs.field(factory=set[tuple[str, str]])
 
     def promise(self, key: str, value: object = "") -> None:
-        """Add a promise; what stands there twice has to be the same."""
+        """Add a promise; a second one of the same name must be equal."""
         text = " ".join(f"{value}".split())
         if self.promises.setdefault(key, text) != text or " = " in key or " needs " in key:
             msg = f"cannot be a promise: {key} = {text}; there is {self.promises[key]}"
@@ -78,7 +78,7 @@ def read(text: str) -> Surface:
 
 
 def differences(kept: Surface, now: Surface) -> tuple[list[str], list[str]]:
-    """Compare what was promised with what there is.
+    """Compare the promises with the present facts.
 
     Returns:
         A line for each promise that is broken, and one for each fact that is not kept yet.
@@ -110,7 +110,7 @@ def broken(kept: Facts, now: Facts) -> Iterator[str]:
 
 
 def is_kept(value: str, now: str) -> bool:
-    """Return whether nothing comes that did not come before."""
+    """Return whether no alternative comes that did not come before."""
     if now.startswith(f"{value}, else "):  # an argument that need not be given any more
         return True
     return value == now or {*value.split(ALTERNATIVELY)} > {*now.split(ALTERNATIVELY)}

@@ -1,4 +1,4 @@
-"""Facts about what commands say to programs: exit statuses, and the JSON that they print."""
+"""Facts about the output of commands for programs: exit statuses and JSON."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def outputs() -> Surface:
         (folder / "examples").symlink_to(PROJECT / "examples")
         (folder / "state").mkdir()
         of_store(FORMAT, folder / "state")
-        return said_by(run([*words(one)], folder) for one in RUNS)
+        return facts_of_runs(run([*words(one)], folder) for one in RUNS)
 
 
 def words(line: str) -> Iterator[str]:
@@ -67,26 +67,26 @@ def words(line: str) -> Iterator[str]:
         yield from ("--format", "json")
 
 
-def said_by(runs: Iterable[Run]) -> Surface:
+def facts_of_runs(runs: Iterable[Run]) -> Surface:
     """Return the facts about some commands that have run."""
     found = dict[str, Facts]()
-    told = dict[str, dict[str, set[str]]]()
+    forms_of = dict[str, dict[str, set[str]]]()
     for one in runs:
         depth = 2 if one.words[0] in ("import", "token", "config", "get") else 1
         name = " ".join(("muster", *one.words[:depth]))
-        given = " ".join(one.words[depth:]).removesuffix(" --format json")
-        found.setdefault(name, Facts()).promise(f"({given}) exits", one.status)
+        arguments = " ".join(one.words[depth:]).removesuffix(" --format json")
+        found.setdefault(name, Facts()).promise(f"({arguments}) exits", one.status)
         if "json" in one.words and one.out:
             for key, form in shape(json.loads(one.out)):
-                told.setdefault(name, {}).setdefault(key, set()).add(form)
-    for name, forms in told.items():
+                forms_of.setdefault(name, {}).setdefault(key, set()).add(form)
+    for name, forms in forms_of.items():
         for key, several in forms.items():
             found[name].promise(key, ALTERNATIVELY.join(sorted(several)))
     return found
 
 
 def shape(value: Any, key: str = "") -> Iterator[tuple[str, str]]:  # noqa: ANN401 - of JSON
-    """Yield each place in a JSON value, with the type of what is there."""
+    """Yield the path and the type of each value inside a JSON value."""
     match value:
         case dict():
             by_name = key.rpartition(".")[2] in BY_NAME

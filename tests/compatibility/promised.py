@@ -1,4 +1,4 @@
-"""What is promised, as files beside this one, and what there is now."""
+"""The promises in the files beside this one, and the present facts and logs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from muster.store._rows import FORMAT
 from tests.compatibility import decisions, facts
 from tests.compatibility.facts import Surface
-from tests.compatibility.outputs import outputs, said_by
+from tests.compatibility.outputs import facts_of_runs, outputs
 from tests.compatibility.python import names
 from tests.compatibility.surfaces import commands, formats, http, metrics
 from tests.same.service import in_fixed_state, run_clients
@@ -21,7 +21,7 @@ HERE: Final = Path(__file__).parent / "promised"
 def clients() -> Surface:
     """Return the facts about the commands that ask a server; it starts one."""
     with in_fixed_state() as fixed:
-        return said_by(run_clients(fixed))
+        return facts_of_runs(run_clients(fixed))
 
 
 QUICK: Final[Mapping[str, Callable[[], Surface]]] = {
@@ -62,7 +62,7 @@ def kept_logs(name: str) -> dict[str, list[str]]:
 
 
 def compare(feeds: Sequence[str]) -> tuple[list[str], list[str], dict[str, str]]:
-    """Compare all of it.
+    """Compare all facts and logs.
 
     Args:
         feeds: Feeds whose decisions are to be kept from now on.
@@ -87,14 +87,14 @@ def compare(feeds: Sequence[str]) -> tuple[list[str], list[str], dict[str, str]]
         now_logs = {one: present_log(one) for one in dict.fromkeys([*kept, *wanted[name]])}
         new += [f"{name}: {one}" for one in now_logs.keys() - kept.keys()]
         for one, log in kept.items():
-            if (told := decisions.first_difference(log, now_logs[one])) is not None:
-                wrong.append(f"{name}: {one}: {told}")
+            if (difference := decisions.first_difference(log, now_logs[one])) is not None:
+                wrong.append(f"{name}: {one}: {difference}")
         texts[name] = decisions.text_of(now_logs)
     return wrong, new, texts
 
 
 def write(folder: Path, wrong: Sequence[str], texts: Mapping[str, str], *, breaks: bool) -> bool:
-    """Write the files, unless something is broken and that is not wanted; return whether it did."""
+    """Write the files, unless a promise is broken and may not be; return whether it did."""
     if wrong and not breaks:
         return False
     folder.mkdir(exist_ok=True)

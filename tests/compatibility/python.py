@@ -36,13 +36,13 @@ def names() -> dict[str, Facts]:
         if entry["what"] != "module":
             only = None if members_ and not listed else listed or set[str]()
             name = entry["name"].rpartition(".")[2]
-            tell(facts, name, getattr(module, name), only, is_made=not entry["hides"])
+            add_name(facts, name, getattr(module, name), only, is_made=not entry["hides"])
         elif listed is not None:
             for one in exported(module):
                 value = getattr(module, one)
                 is_ours = getattr(value, "__module__", own).partition(".")[0] in _OURS
                 if is_ours and (not listed or one in listed):
-                    tell(facts, one, value, None)
+                    add_name(facts, one, value, None)
     known = {one for facts in found.values() for one in facts.promises if one.isidentifier()}
     for own, facts in found.items():
         module = importlib.import_module(own)
@@ -53,7 +53,7 @@ def names() -> dict[str, Facts]:
 
 
 def kind(value: object) -> str:
-    """Tell what something is."""
+    """Return the kind of an object."""
     if isinstance(value, type):
         return "class"
     if callable(value) and get_origin(value) is None and not isinstance(value, Enum):
@@ -61,7 +61,7 @@ def kind(value: object) -> str:
     return "data"
 
 
-def tell(
+def add_name(
     facts: Facts,
     name: str,
     value: Any,  # noqa: ANN401 - of any module
@@ -79,13 +79,13 @@ def tell(
         is_made: Whether programs make objects of that class.
     """
     if not isinstance(value, type):
-        tell_call(facts, name, value)
+        add_call(facts, name, value)
         return
     facts.promise(name, "class")
-    tell_class(facts, name, value, only, is_made=is_made)
+    add_class(facts, name, value, only, is_made=is_made)
 
 
-def tell_class(
+def add_class(
     facts: Facts,
     name: str,
     value: Any,  # noqa: ANN401 - any class
@@ -102,11 +102,11 @@ def tell_class(
             facts.promise(f"{name}[{key}]", written(form))
         return
     if is_made and not issubclass(value, Enum) and not getattr(value, "_is_protocol", False):
-        tell_arguments(facts, name, value, 0)
-    tell_members(facts, name, value, only)
+        add_arguments(facts, name, value, 0)
+    add_members(facts, name, value, only)
 
 
-def tell_members(facts: Facts, name: str, value: Any, only: Set[str] | None) -> None:  # noqa: ANN401
+def add_members(facts: Facts, name: str, value: Any, only: Set[str] | None) -> None:  # noqa: ANN401
     """Add facts about the fields, methods and properties of a class."""
     data = data_of(value)
     for one in sorted({*members(value), *data}):
@@ -114,7 +114,7 @@ def tell_members(facts: Facts, name: str, value: Any, only: Set[str] | None) -> 
             if f"{name}({one})" not in facts.promises:  # an argument is an attribute as well
                 facts.promise(f"{name}.{one}", data[one])
         elif only is None or one in only:
-            tell_member(facts, f"{name}.{one}", inspect.getattr_static(value, one))
+            add_member(facts, f"{name}.{one}", inspect.getattr_static(value, one))
             if getattr(value, "_is_protocol", False):  # a program's class has to have it
                 facts.demand(name, f".{one}")
 
@@ -126,34 +126,34 @@ def data_of(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - any class
     if attrs.has(value):
         return {one.name: written(one.type) for one in attrs.fields(value)}
     fields: Mapping[str, object] = getattr(value, "__annotations__", {})
-    told = _ATTRIBUTES.search(inspect.cleandoc(value.__doc__ or ""))
-    said = _ATTRIBUTE.findall(told[1]) if told else []
-    return {one: written(fields.get(one, "data")) for one in getattr(value, "_fields", said)}
+    section = _ATTRIBUTES.search(inspect.cleandoc(value.__doc__ or ""))
+    documented = _ATTRIBUTE.findall(section[1]) if section else []
+    return {one: written(fields.get(one, "data")) for one in getattr(value, "_fields", documented)}
 
 
-def tell_member(facts: Facts, name: str, member: Any) -> None:  # noqa: ANN401 - of any class
+def add_member(facts: Facts, name: str, member: Any) -> None:  # noqa: ANN401 - of any class
     """Add facts about a member of a class that is no field."""
     if (getter := getattr(member, "fget", None)) is not None:
         facts.promise(name, written(inspect.signature(getter).return_annotation))
     elif (function := getattr(member, "__func__", None)) is not None:
-        tell_call(facts, name, function, skips=isinstance(member, classmethod))
+        add_call(facts, name, function, skips=isinstance(member, classmethod))
         facts.promises[name] = f"{type(member).__name__} {facts.promises[name]}"
     else:
-        tell_call(facts, name, member, skips=1)
+        add_call(facts, name, member, skips=1)
 
 
-def tell_call(facts: Facts, name: str, value: Any, *, skips: int = 0) -> None:  # noqa: ANN401
-    """Add facts about a function; of anything else that it is there."""
+def add_call(facts: Facts, name: str, value: Any, *, skips: int = 0) -> None:  # noqa: ANN401
+    """Add facts about a function; of anything else only that it exists."""
     what = kind(value)
     if what == "data":
         facts.promise(name, what)
         return
     returns = inspect.signature(value).return_annotation
     facts.promise(name, f"{what} -> {written(returns)}")
-    tell_arguments(facts, name, value, skips)
+    add_arguments(facts, name, value, skips)
 
 
-def tell_arguments(facts: Facts, name: str, value: Any, skips: int) -> None:  # noqa: ANN401
+def add_arguments(facts: Facts, name: str, value: Any, skips: int) -> None:  # noqa: ANN401
     """Add facts about each argument but the first ones that are skipped."""
     try:
         arguments = [*inspect.signature(value).parameters.values()][skips:]
@@ -174,7 +174,7 @@ def tell_arguments(facts: Facts, name: str, value: Any, skips: int) -> None:  # 
 
 
 def shown(default: object) -> str:
-    """Tell a default; of an object with many fields only its class."""
+    """Return a default as a text; of an object with many fields only its class."""
     if attrs.has(type(default)) or callable(default):
         return f"a {type(default).__name__}"
     if default == sys.executable:

@@ -1,4 +1,4 @@
-"""Facts about what programs speak to: HTTP, metrics, commands, feeds, configurations, Kubernetes."""
+"""Facts about the interfaces of programs: HTTP, metrics, commands, feeds, Kubernetes."""
 
 from __future__ import annotations
 
@@ -59,41 +59,41 @@ def of_openapi(document: Json) -> Surface:
         for method, operation in methods.items():
             facts = found[f"{method.upper()} {path}"] = Facts()
             facts.promise("it", operation["x-muster-role"])
-            tell_request(facts, operation)
-            tell_answers(facts, operation["responses"], schemas)
+            add_request(facts, operation)
+            add_answers(facts, operation["responses"], schemas)
     for name, schema in schemas.items():
-        tell_answer(found.setdefault(name, Facts()), "", schema, schemas)
+        add_answer(found.setdefault(name, Facts()), "", schema, schemas)
     return found
 
 
-def tell_request(facts: Facts, operation: Json) -> None:
+def add_request(facts: Facts, operation: Json) -> None:
     """Add facts about the parameters and the body of an operation."""
     for one in operation.get("parameters", ()):
         key = f"{one['in']} {one['name']}"
         facts.promise(key)
-        tell_sent(facts, key, one["schema"])
+        add_sent(facts, key, one["schema"])
         if one["required"]:
             facts.demand("it", key)
     body = operation.get("requestBody", {"content": {}, "required": False})
     for media, content in body["content"].items():
         facts.promise(f"body {media}")
-        tell_sent(facts, f"body {media}", content["schema"])
+        add_sent(facts, f"body {media}", content["schema"])
     if body["required"]:
         facts.demand("it", "a body")
 
 
-def tell_answers(facts: Facts, answers: Mapping[str, Json], schemas: Mapping[str, Json]) -> None:
-    """Add facts about the statuses of an operation, and what is said where nothing is refused."""
+def add_answers(facts: Facts, answers: Mapping[str, Json], schemas: Mapping[str, Json]) -> None:
+    """Add facts about the statuses of an operation, and the answers that are no refusals."""
     for status, answer in answers.items():
         facts.promise(status)
         for media, content in answer.get("content", {}).items() if int(status) < 400 else ():
             if media == JSON:
-                tell_answer(facts, f"{status} ", content["schema"], schemas)
+                add_answer(facts, f"{status} ", content["schema"], schemas)
             else:
                 facts.promise(f"{status} {media}")
 
 
-def tell_sent(facts: Facts, key: str, schema: Json) -> None:
+def add_sent(facts: Facts, key: str, schema: Json) -> None:
     """Add facts about what a client sends."""
     for one in alternatives(schema):
         for form in types(one):
@@ -102,40 +102,42 @@ def tell_sent(facts: Facts, key: str, schema: Json) -> None:
             facts.promise(f"{key} ({value})")
         for name, below in one.get("properties", {}).items():
             facts.promise(f"{key}.{name}")
-            tell_sent(facts, f"{key}.{name}", below)
+            add_sent(facts, f"{key}.{name}", below)
             if name in one.get("required", ()):
                 facts.demand(key, name)
         if "items" in one:
-            tell_sent(facts, f"{key}[]", one["items"])
+            add_sent(facts, f"{key}[]", one["items"])
 
 
-def tell_answer(
+def add_answer(
     facts: Facts, key: str, schema: Json, schemas: Mapping[str, Json], *absent: str
 ) -> None:
     """Add facts about what a client gets."""
-    told = [
+    variants = [
         schemas[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
         for one in alternatives(schema)
     ]
-    fields = dict.fromkeys(name for one in told for name in one.get("properties", ()))
-    items = [one["items"] for one in told if "items" in one]
-    # An array is told by what is in it, and an object by its fields.
+    fields = dict.fromkeys(name for one in variants for name in one.get("properties", ()))
+    items = [one["items"] for one in variants if "items" in one]
+    # The form of its items describes an array, and that of its fields an object.
     below = {"array" if items else "", "object" if fields else ""}
-    forms = {*absent, *(form for one in told for form in types(one))} - below
+    forms = {*absent, *(form for one in variants for form in types(one))} - below
     if forms or below == {""}:
         facts.promise(key, ALTERNATIVELY.join(sorted(forms)))
-    for value in {value: None for one in told for value in one.get("enum", ())}:
+    for value in {value: None for one in variants for value in one.get("enum", ())}:
         if value is not None:
             facts.promise(f"{key} ({value})")
     for name in fields:
-        within = [one["properties"][name] for one in told if name in one.get("properties", ())]
-        is_there = all(name in one.get("required", ()) for one in told if types(one) != ["null"])
+        within = [one["properties"][name] for one in variants if name in one.get("properties", ())]
+        is_there = all(
+            name in one.get("required", ()) for one in variants if types(one) != ["null"]
+        )
         sometimes = () if is_there else ("absent",)
-        tell_answer(facts, f"{key}.{name}", {"anyOf": within}, schemas, *sometimes)
-    values = [one["additionalProperties"] for one in told if one.get("additionalProperties")]
+        add_answer(facts, f"{key}.{name}", {"anyOf": within}, schemas, *sometimes)
+    values = [one["additionalProperties"] for one in variants if one.get("additionalProperties")]
     for one, within in ((f"{key}.*", values), (f"{key}[]", items)):
         if within:
-            tell_answer(facts, one, {"anyOf": within}, schemas)
+            add_answer(facts, one, {"anyOf": within}, schemas)
 
 
 def alternatives(schema: Json) -> Iterator[Json]:
@@ -164,11 +166,11 @@ def metrics() -> Surface:
 def commands() -> Surface:
     """Return the facts about commands, their options and arguments."""
     found = dict[str, Facts]()
-    tell_command(found, "muster", muster)
+    add_command(found, "muster", muster)
     return found
 
 
-def tell_command(
+def add_command(
     found: dict[str, Facts], name: str, command: click.Command, above: click.Context | None = None
 ) -> None:
     """Add facts about a command and those below it."""
@@ -178,18 +180,18 @@ def tell_command(
     place = 0
     for one in command.get_params(context):
         if not isinstance(one, click.Option):
-            tell_parameter(facts, one, [f"<{place}>"])
+            add_parameter(facts, one, [f"<{place}>"])
             place += 1
         elif not one.hidden:
-            tell_parameter(facts, one, [*one.opts, *one.secondary_opts])
+            add_parameter(facts, one, [*one.opts, *one.secondary_opts])
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
             under = command.get_command(context, below)
             assert under is not None
-            tell_command(found, f"{name} {below}", under, context)
+            add_command(found, f"{name} {below}", under, context)
 
 
-def tell_parameter(facts: Facts, one: click.Parameter, words: Sequence[str]) -> None:
+def add_parameter(facts: Facts, one: click.Parameter, words: Sequence[str]) -> None:
     """Add facts about an option or an argument, by each of its names."""
     is_flag = isinstance(one, click.Option) and (one.is_flag or one.count)
     many = "several" if one.multiple or one.nargs != 1 else "one"

@@ -16,19 +16,19 @@ from muster.service.serve import ENDPOINTS
 from tests.compatibility import decisions
 from tests.compatibility.decisions import first_difference
 from tests.compatibility.facts import Facts, differences, read, text_of
-from tests.compatibility.outputs import said_by
+from tests.compatibility.outputs import facts_of_runs
 from tests.compatibility.promised import QUICK, kept_facts, write
-from tests.compatibility.python import tell
-from tests.compatibility.surfaces import of_openapi, tell_command
+from tests.compatibility.python import add_name
+from tests.compatibility.surfaces import add_command, of_openapi
 from tests.same.interface import Run
 
 Json = dict[str, Any]
 
 
-def check(was: dict[str, Facts], now: dict[str, Facts], told: Sequence[str]) -> None:
-    """Check what is told of a change: of each line its beginning."""
+def check(was: dict[str, Facts], now: dict[str, Facts], expected: Sequence[str]) -> None:
+    """Check the differences: how each line begins."""
     wrong, _ = differences(was, now)
-    assert [line[: len(one)] for line, one in zip(wrong, told, strict=True)] == [*told]
+    assert [line[: len(one)] for line, one in zip(wrong, expected, strict=True)] == [*expected]
 
 
 def facts_of(source: str) -> dict[str, Facts]:
@@ -36,7 +36,7 @@ def facts_of(source: str) -> dict[str, Facts]:
     made: Json = {"__name__": "muster.made_up"}
     exec(f"from __future__ import annotations\n{source}", made)
     facts = Facts()
-    tell(facts, "it", made["it"], None)
+    add_name(facts, "it", made["it"], None)
     return {"m": facts}
 
 
@@ -72,7 +72,7 @@ class it(Enum):
 
 
 @pytest.mark.parametrize(
-    ("source", "old", "new", "told"),
+    ("source", "old", "new", "expected"),
     [
         (FUNCTION, "*, c", "d: int = 0, *, e: int = 0, c", []),
         (FUNCTION, "a: int", "a: int = 0", []),
@@ -106,9 +106,9 @@ class it(Enum):
         (ENUM, '"two"', '"zwei"', ["m: it.TWO was 'two', and is 'zwei'"]),
     ],
 )
-def test_names(source: str, old: str, new: str, told: Sequence[str]) -> None:
+def test_names(source: str, old: str, new: str, expected: Sequence[str]) -> None:
     assert old in source
-    check(facts_of(source), facts_of(source.replace(old, new)), told)
+    check(facts_of(source), facts_of(source.replace(old, new)), expected)
 
 
 DOCUMENT: Final = json.loads(json.dumps(document_of(ENDPOINTS, secured=True)))
@@ -121,7 +121,7 @@ def operation(document: Json) -> Json:
 
 
 def results(document: Json) -> Json:
-    """Return the schema of what became of an event, in a dry run."""
+    """Return the schema of the result of an event, in a dry run."""
     answer = operation(document)["responses"]["200"]["content"]["application/json"]["schema"]
     found: Json = answer["oneOf"][1]["properties"]["results"]["items"]
     return found
@@ -190,7 +190,7 @@ def new_path(document: Json) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (without_path, [f"POST {EVENTS} is gone"]),
         (without_method, ["PUT /api/v1/config is gone"]),
@@ -209,18 +209,18 @@ def new_path(document: Json) -> None:
         (new_path, []),
     ],
 )
-def test_http(change: Callable[[Json], None], told: Sequence[str]) -> None:
+def test_http(change: Callable[[Json], None], expected: Sequence[str]) -> None:
     now = copy.deepcopy(DOCUMENT)
     change(now)
 
-    told = [one if "/api/" in one else f"POST {EVENTS}: {one}" for one in told]
-    check(of_openapi(DOCUMENT), of_openapi(now), told)
+    expected = [one if "/api/" in one else f"POST {EVENTS}: {one}" for one in expected]
+    check(of_openapi(DOCUMENT), of_openapi(now), expected)
 
 
 def command(*options: click.Parameter) -> dict[str, Facts]:
     found = dict[str, Facts]()
     group = click.Group("muster", [click.Command("do", params=[*options])])
-    tell_command(found, "muster", group)
+    add_command(found, "muster", group)
     return found
 
 
@@ -228,7 +228,7 @@ FORMAT: Final = click.Option(["--format"], type=click.Choice(["text", "json"]))
 
 
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "expected"),
     [
         ([FORMAT, click.Option(["--new"])], []),
         ([], ["muster do: --format is gone"]),
@@ -238,32 +238,34 @@ FORMAT: Final = click.Option(["--format"], type=click.Choice(["text", "json"]))
         ([FORMAT, click.Option(["--new"], required=True)], ["muster do: it needs --new"]),
     ],
 )
-def test_commands(now: Sequence[click.Parameter], told: Sequence[str]) -> None:
-    check(command(FORMAT), command(*now), told)
+def test_commands(now: Sequence[click.Parameter], expected: Sequence[str]) -> None:
+    check(command(FORMAT), command(*now), expected)
 
 
-def said(status: int = 1, out: str = '{"ok": true, "feeds": [{"name": "a"}]}') -> dict[str, Facts]:
-    return said_by([Run(["check", "a.yaml", "--format", "json"], status, out, "")])
+def check_facts(
+    status: int = 1, out: str = '{"ok": true, "feeds": [{"name": "a"}]}'
+) -> dict[str, Facts]:
+    return facts_of_runs([Run(["check", "a.yaml", "--format", "json"], status, out, "")])
 
 
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "expected"),
     [
-        (said(2), ["muster check: (a.yaml) exits was 1, and is 2"]),
-        (said(out='{"ok": true, "feeds": [{}]}'), ["muster check: .feeds[].name is gone"]),
+        (check_facts(2), ["muster check: (a.yaml) exits was 1, and is 2"]),
+        (check_facts(out='{"ok": true, "feeds": [{}]}'), ["muster check: .feeds[].name is gone"]),
         (
-            said(out='{"ok": 1, "feeds": [{"name": "a"}]}'),
+            check_facts(out='{"ok": 1, "feeds": [{"name": "a"}]}'),
             ["muster check: .ok was boolean, and is"],
         ),
-        (said(out='{"ok": true, "more": 1, "feeds": [{"name": "a", "b": 1}]}'), []),
+        (check_facts(out='{"ok": true, "more": 1, "feeds": [{"name": "a", "b": 1}]}'), []),
     ],
 )
-def test_outputs(now: dict[str, Facts], told: Sequence[str]) -> None:
-    check(said(), now, told)
+def test_outputs(now: dict[str, Facts], expected: Sequence[str]) -> None:
+    check(check_facts(), now, expected)
 
 
 @pytest.mark.parametrize("name", ["metrics", "formats"])
-def test_each_fact_that_goes_or_changes_is_told(name: str) -> None:
+def test_each_fact_that_goes_or_changes_is_reported(name: str) -> None:
     now = QUICK[name]()
     for section, facts in kept_facts(name).items():
         for key, value in facts.promises.items():
@@ -274,7 +276,7 @@ def test_each_fact_that_goes_or_changes_is_told(name: str) -> None:
             assert f"{section}: {key} is gone" in differences(now, changed)[0]
 
 
-def test_what_is_new_is_told_apart() -> None:
+def test_new_facts_are_reported_apart() -> None:
     was = {"a": Facts({"x": "1"}, {("x", "y")})}
     now = {"a": Facts({"x": "1", "z": ""}), "b": Facts({"it": ""})}
 
@@ -285,7 +287,7 @@ LOG: Final = ["feed 1", "@0", "bound a x on n", "@60", "released a x reason=comp
 
 
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "expected"),
     [
         (LOG, None),
         ([*LOG[:4], "released a x reason=failed"], "line 5, at 60 s: was released a x reason=comp"),
@@ -295,11 +297,11 @@ LOG: Final = ["feed 1", "@0", "bound a x on n", "@60", "released a x reason=comp
         (["feed 2", *LOG[1:]], "the feed itself was changed"),
     ],
 )
-def test_logs(now: list[str], told: str | None) -> None:
+def test_logs(now: list[str], expected: str | None) -> None:
     found = first_difference(LOG, now)
 
-    assert (found is None) == (told is None)
-    assert (found or "").startswith(told or "")
+    assert (found is None) == (expected is None)
+    assert (found or "").startswith(expected or "")
 
 
 def test_what_a_log_says_of_decisions() -> None:

@@ -19,9 +19,9 @@ STORES: Final = kept_logs("stores")
 
 
 def check(kept: Sequence[str], now: Sequence[str]) -> None:
-    """Check that two logs are the same; if not, say where."""
-    told = decisions.first_difference(kept, now)
-    assert told is None, told
+    """Check that two logs are the same; fail with the first difference."""
+    difference = decisions.first_difference(kept, now)
+    assert difference is None, difference
 
 
 @pytest.mark.parametrize("name", QUICK)

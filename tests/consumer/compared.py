@@ -57,7 +57,7 @@ def sides(one: Path) -> Side:
 
 
 def first(found: FirstDifference) -> None:
-    """Say where two sides part."""
+    """Print where two sides part."""
     assert_type((found.at_us, found.same), tuple[int, int])
     for version in (found.a, found.b):
         if version is not None:
@@ -72,7 +72,7 @@ def first(found: FirstDifference) -> None:
 
 
 def figures(side: Figures) -> None:
-    """Say what became of a side."""
+    """Print the figures of a side."""
     assert_type((side.jobs, side.asks_bound, side.asks_pending), tuple[int, int, int | None])
     assert_type((side.wait, side.job_wait), tuple[WaitSummary | None, WaitSummary | None])
     assert_type(side.utilisation, Mapping[str, float | None])
@@ -81,7 +81,7 @@ def figures(side: Figures) -> None:
 
 
 def jobs(changes: JobChanges) -> None:
-    """Say who gains and who loses."""
+    """Print who gains and who loses."""
     assert_type((changes.only_a, changes.refused_a), tuple[int, int])
     for movement in (changes.wait, changes.end):
         assert_type(movement, Movement)
@@ -92,7 +92,7 @@ def jobs(changes: JobChanges) -> None:
 
 
 def refused(refusals: Refusals) -> None:
-    """Say what is refused."""
+    """Print what is refused."""
     assert_type((refusals.both, refusals.only_a, refusals.only_b), tuple[int, int, int])
     assert_type(refusals.first_both, tuple[tuple[Remark, Remark], ...])
     assert_type((refusals.first_a, refusals.first_b), tuple[tuple[Remark, ...], tuple[Remark, ...]])

@@ -34,7 +34,7 @@ class Approximate:
     """A clock that gives seconds."""
 
     def now_us(self) -> float:
-        """Give the present time."""
+        """Return the present time."""
         return 0.5
 
     async def wait_until_us(self, at_us: int) -> None:

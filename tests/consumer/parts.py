@@ -34,7 +34,7 @@ class Containers:
 @final
 @attrs.define
 class Stepped:
-    """A clock that somebody else moves.
+    """A clock that a test or a driver moves.
 
     Attributes:
         at_us: How late it is.
@@ -43,7 +43,7 @@ class Stepped:
     at_us: int = 0
 
     def now_us(self) -> int:
-        """Give the present time."""
+        """Return the present time."""
         return self.at_us
 
     async def wait_until_us(self, at_us: int) -> None:
@@ -82,7 +82,7 @@ class History:
 
 
 def command(allocation: muster.Allocation) -> Command:
-    """Say what is to run for an ask."""
+    """Return the command to run for an ask."""
     assert_type(allocation.number, int)
     if allocation.work is not None:
         assert_type(allocation.work.command, tuple[str, ...] | str | None)
@@ -90,7 +90,7 @@ def command(allocation: muster.Allocation) -> Command:
 
 
 def exited(allocation: muster.Allocation, status: int) -> None:
-    """Take note of how a command ended."""
+    """Take the status with which a command ended."""
     assert_type((allocation.app, status), tuple[str, int])
 
 

@@ -27,7 +27,7 @@ QUEUES = "partitions: [{name: default, queues: [{name: root, queues: [{name: tea
 
 
 async def configure(scheduler: muster.Scheduler) -> None:
-    """Give a configuration in each way that there is."""
+    """Configure a scheduler in each way that there is."""
     assert_type(await scheduler.configure(QUEUES), None)
     await scheduler.configure(Path("queues.yaml"), partition="default")
     await scheduler.configure(parse_configuration(QUEUES))

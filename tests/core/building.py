@@ -1,4 +1,4 @@
-"""Short ways to make what the tests of the core are about.
+"""Builders for the tests of the core.
 
 Resources, nodes, trees, a directory of names, an index of nodes, an application.
 """
@@ -60,7 +60,7 @@ MAY_CREATE: Final = {"queue.create": "enabled"}
 
 
 def queue(name: str, *children: Queue, **fields: object) -> Queue:
-    """Give a queue as a file would have it."""
+    """Return a queue as a file would have it."""
     built: Queue = {"name": name, **fields}
     if children:
         built["queues"] = list(children)
@@ -85,7 +85,7 @@ def queue_config(
     fence: bool = False,
     offset: int = 0,
 ) -> QueueConfig:
-    """Give the configuration of one queue, everything else as by default."""
+    """Return the configuration of one queue, everything else as by default."""
     return QueueConfig(
         name=path.rpartition(".")[2],
         path=path,
@@ -99,7 +99,7 @@ def queue_config(
 def shape(
     node: str | None = None, selector: Sequence[tuple[str, str]] = (), **amounts: int
 ) -> Shape:
-    """Give a shape."""
+    """Return a shape."""
     return Shape(Resources(amounts), tuple(selector), node)
 
 
@@ -111,7 +111,7 @@ def ask(
     of: Shape | None = None,
     **amounts: int,
 ) -> Ask:
-    """Give an ask, newer than all that were made before."""
+    """Return an ask, newer than all that were made before."""
     position = next(_positions)
     wanted = of if of is not None else Shape(Resources(amounts or {"vcore": 1}))
     return Ask(
@@ -129,12 +129,12 @@ def ask(
 
 
 def allocation(of: Ask, node: str = "n", number: int = 1) -> Allocation:
-    """Give an allocation of an ask."""
+    """Return an allocation of an ask."""
     return Allocation(of, node, number)
 
 
 def identity(key: int = 1, name: str = "app", *, skip_starting: bool = False) -> AppIdentity:
-    """Give an application of the queue root.a."""
+    """Return an application of the queue root.a."""
     return AppIdentity(key, name, 2, "root.a", skip_starting)
 
 
@@ -151,7 +151,7 @@ def wish(
     gang: str | None = None,
     **amounts: int,
 ) -> AddAsk:
-    """Give the event of an ask, of one millicore if no amount is given."""
+    """Return the event of an ask, of one millicore if no amount is given."""
     return AddAsk(
         app=app,
         ask=name,
@@ -184,7 +184,7 @@ class Names:
         return routes
 
     def refused(self, event: Admissible) -> str:
-        """Check that an event is refused and changes nothing; give the message."""
+        """Check that an event is refused and changes nothing; return the message."""
         before = self.picture()
         with pytest.raises(RefusedError) as refusal:
             self.registry.handle(event, Origin(next(self._seq)))
@@ -210,7 +210,7 @@ class Names:
 
 
 def short(routes: list[Route]) -> list[str]:
-    """Give routes in short: ``+2 root.a``, ``2 Retire``, ``app 5 Enlist``."""
+    """Return routes in short: ``+2 root.a``, ``2 Retire``, ``app 5 Enlist``."""
     lines: list[str] = []
     for route in routes:
         match route:
@@ -228,7 +228,7 @@ def short(routes: list[Route]) -> list[str]:
 
 
 class Nodes:
-    """An index with its table of shapes, told of shapes as the view tells it."""
+    """An index with its table of shapes, updated as the view does it."""
 
     def __init__(self) -> None:
         self.shapes = ShapeTable()
@@ -276,7 +276,7 @@ class Nodes:
 
 
 class Application:
-    """An application and what a coordinator would tell it."""
+    """An application, driven as a coordinator drives it."""
 
     def __init__(self, *, skip_starting: bool = False) -> None:
         self.machine = ApplicationMachine(identity(skip_starting=skip_starting))
@@ -331,26 +331,26 @@ class Application:
         return self.machine.snapshot().state
 
     def refused(self, request: AppRequest) -> str:
-        """Check that a request is refused and changes nothing; give the message."""
+        """Check that a request is refused and changes nothing; return the message."""
         before = (self.machine.snapshot(), self.machine.values())
         report = self.tell(request)
-        (say,) = report.actions
-        assert isinstance(say, DecisionMade)
-        assert say.decision.kind is Kind.REJECTED
-        assert (say.decision.index, say.decision.line) == (3, 4)
+        (action,) = report.actions
+        assert isinstance(action, DecisionMade)
+        assert action.decision.kind is Kind.REJECTED
+        assert (action.decision.index, action.decision.line) == (3, 4)
         assert (self.machine.snapshot(), self.machine.values(), report.credits) == (*before, 1)
-        return say.decision.message or ""
+        return action.decision.message or ""
 
 
-def said(report: AppReport) -> list[Decision]:
-    says = [action for action in report.actions if isinstance(action, DecisionMade)]
-    return [say.decision for say in sorted(says, key=lambda say: say.order)]
+def decisions_of(report: AppReport) -> list[Decision]:
+    made = [action for action in report.actions if isinstance(action, DecisionMade)]
+    return [one.decision for one in sorted(made, key=lambda one: one.order)]
 
 
-def told(report: AppReport) -> list[str]:
-    """Give what is said in short: ``released x n completed``, ``Accepted``."""
+def summaries_of(report: AppReport) -> list[str]:
+    """Return the decisions in short: ``released x n completed``, ``Accepted``."""
     return [
         decision.state
         or " ".join(filter(None, (decision.kind, decision.ask, decision.node, decision.reason)))
-        for decision in said(report)
+        for decision in decisions_of(report)
     ]

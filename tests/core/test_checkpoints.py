@@ -133,7 +133,7 @@ def test_loaded_after_every_batch_with_shares_by_weight(scenario: list[Step], re
 # Loaded once
 
 
-def again(scheduler: PlainScheduler) -> PlainScheduler:
+def reload(scheduler: PlainScheduler) -> PlainScheduler:
     """Save a scheduler, and load another one from bytes."""
     loaded = PlainScheduler(facts=through_bytes(scheduler.facts()))
     loaded.machine.check()
@@ -141,7 +141,7 @@ def again(scheduler: PlainScheduler) -> PlainScheduler:
 
 
 def busy() -> PlainScheduler:
-    """Give a scheduler with an ask that runs, one that will fail and one that has no room."""
+    """Return a scheduler with an ask that runs, one that will fail and one that has no room."""
     scheduler = PlainScheduler()
     for event in (
         AddNode("n", Resources({"vcore": 2})),
@@ -157,7 +157,7 @@ def busy() -> PlainScheduler:
 # CHECKPOINT-5
 def test_nothing_is_announced_when_it_is_loaded() -> None:
     before = busy()
-    loaded = again(before)
+    loaded = reload(before)
     assert loaded.announced == []
 
     loaded.settle()
@@ -168,7 +168,7 @@ def test_nothing_is_announced_when_it_is_loaded() -> None:
 
 # CHECKPOINT-4
 def test_a_deadline_stays_where_it_was() -> None:
-    loaded = again(busy())
+    loaded = reload(busy())
     loaded.submit(RemoveAsk("a", "large"), at_us=3 * S)
     loaded.finish()
 
@@ -184,7 +184,7 @@ def test_a_bind_that_will_fail_fails_once_more() -> None:
     scheduler.submit(AddAsk("a", "fails", ONE, node="k"))
     scheduler.submit(FailBind("a", "fails", 1))
     scheduler.settle()
-    loaded = again(scheduler)
+    loaded = reload(scheduler)
     loaded.submit(AddNode("k", ONE))
     loaded.settle()
 
@@ -198,7 +198,7 @@ def test_guesses_that_were_made_count() -> None:
     for name in ["rums"] * 9:
         scheduler.submit(RemoveAsk("a", name))
     scheduler.settle()
-    loaded = again(scheduler)
+    loaded = reload(scheduler)
     for _ in range(2):
         loaded.submit(RemoveAsk("a", "rums"))
     loaded.settle()
@@ -213,7 +213,7 @@ def test_equal_asks_share_one_shape_again() -> None:
     scheduler = busy()
     scheduler.submit(AddAsk("a", "more", Resources({"vcore": 9}), count=3))
     scheduler.settle()
-    (app,) = again(scheduler).facts().apps
+    (app,) = reload(scheduler).facts().apps
 
     shapes = {id(ask.shape) for ask in app.pending if ask.name.startswith("more")}
     resources = {id(ask.resources) for ask in app.pending if ask.name.startswith("more")}
@@ -239,7 +239,7 @@ def test_names_of_completed_applications_and_counts_stay() -> None:
     scheduler = busy()
     scheduler.submit(RemoveAsk("a", "large"))
     scheduler.finish()
-    loaded = again(scheduler)
+    loaded = reload(scheduler)
 
     assert loaded.snapshot().completed == {"a"}
     assert loaded.machine.statistics() == scheduler.machine.statistics()
@@ -251,7 +251,7 @@ def test_a_queue_of_an_object_outlives_a_configuration() -> None:
     scheduler = busy()
     scheduler.submit(applied(volcano_queue("kept")))
     scheduler.settle()
-    loaded = again(scheduler)
+    loaded = reload(scheduler)
     loaded.submit(Configure(configuration(queue("q"))))
     loaded.settle()
 
@@ -264,7 +264,7 @@ def test_names_of_nodes_are_listed_in_the_same_order() -> None:
     for name in ("aB", "Ab"):
         scheduler.submit(AddNode(name, ONE))
     scheduler.settle()
-    loaded = again(scheduler)
+    loaded = reload(scheduler)
     loaded.submit(RemoveNode("abc"))
     loaded.settle()
 
@@ -285,7 +285,7 @@ def test_the_service_that_keeps_its_node_longest_is_named() -> None:
         scheduler.settle()
     scheduler.submit(AddAsk("a", "other", Resources({"gpu": 1})))
     scheduler.settle()
-    explanation = again(scheduler).explain("a", "other")
+    explanation = reload(scheduler).explain("a", "other")
 
     assert explanation is not None
     assert {"node": "n", "keeper": "a/first"} in [one.facts for one in explanation.reasons]

@@ -56,23 +56,23 @@ def queues(decisions: list[Decision]) -> list[tuple[str | None, int | None]]:
 
 
 def test_decisions_are_numbered_without_gaps_and_timed_by_their_batch() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.settle(wish("p", run_for_us=5 * SECOND_US))
-    here.pass_time(None)
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.settle(wish("p", run_for_us=5 * SECOND_US))
+    tree.pass_time(None)
 
-    assert [one.seq for one in here.log] == list(range(1, len(here.log) + 1))
-    assert {one.at_us for one in here.log} == {0, 5 * SECOND_US, 35 * SECOND_US}
-    assert here.log[-1].decision.state == "Completed"
+    assert [one.seq for one in tree.log] == list(range(1, len(tree.log) + 1))
+    assert {one.at_us for one in tree.log} == {0, 5 * SECOND_US, 35 * SECOND_US}
+    assert tree.log[-1].decision.state == "Completed"
 
 
 def test_a_batch_says_timers_then_events_then_rounds_then_priorities() -> None:
-    here = settled_tree("n", vcore=1)
-    here.add_app("p")
-    here.settle(wish("p", "first", run_for_us=5), wish("p", "second"), wish("p", "third"))
-    here.pass_time(5)
-    here.enter("something unusable")
-    decisions = here.settle(RemoveAsk("p", "third"))
+    tree = settled_tree("n", vcore=1)
+    tree.add_app("p")
+    tree.settle(wish("p", "first", run_for_us=5), wish("p", "second"), wish("p", "third"))
+    tree.pass_time(5)
+    tree.enter("something unusable")
+    decisions = tree.settle(RemoveAsk("p", "third"))
 
     assert [(one.kind.value, one.ask) for one in decisions] == [
         ("released", "first"),
@@ -86,37 +86,37 @@ def test_a_batch_says_timers_then_events_then_rounds_then_priorities() -> None:
     ]
 
 
-def test_decisions_of_events_are_in_their_order_whoever_made_them() -> None:
-    here = settled_tree("n")
+def test_decisions_of_events_are_in_the_order_of_the_events() -> None:
+    tree = settled_tree("n")
     for app in ("q", "p"):
-        here.add_app(app)
-    here.settle(wish("q", "x"), wish("p", "x"))
-    decisions = here.settle(Release("p", "x"), FailBind("z", "x"), Release("q", "x"))
+        tree.add_app(app)
+    tree.settle(wish("q", "x"), wish("p", "x"))
+    decisions = tree.settle(Release("p", "x"), FailBind("z", "x"), Release("q", "x"))
 
     assert [one.app for one in decisions] == ["p", "p", None, "q", "q"]
 
 
 def test_priorities_are_announced_in_path_order_when_they_change() -> None:
-    here = Tree(configuration(queue("b", queue("c")), queue("a")))
-    here.settle()
+    tree = Tree(configuration(queue("b", queue("c")), queue("a")))
+    tree.settle()
     for app, path in (("p", "b.c"), ("q", "a")):
-        here.add_app(app, path)
-    here.enter(wish("p", "x", 3))
+        tree.add_app(app, path)
+    tree.enter(wish("p", "x", 3))
 
-    assert queues(here.settle(wish("q", "x", 1))) == [
+    assert queues(tree.settle(wish("q", "x", 1))) == [
         *(("root", 3), ("root.a", 1), ("root.b", 3), ("root.b.c", 3)),
     ]
-    assert queues(here.settle(wish("q", "y", 1))) == []
-    assert queues(here.settle(RemoveAsk("p", "x"))) == [
+    assert queues(tree.settle(wish("q", "y", 1))) == []
+    assert queues(tree.settle(RemoveAsk("p", "x"))) == [
         *(("root", 1), ("root.b", None), ("root.b.c", None)),
     ]
 
 
 def test_a_priority_that_came_and_went_within_a_batch_is_not_announced() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
+    tree = settled_tree("n")
+    tree.add_app("p")
 
-    assert queues(here.settle(wish("p", "x", 9))) == []
+    assert queues(tree.settle(wish("p", "x", 9))) == []
 
 
 def test_an_empty_batch_says_nothing() -> None:
@@ -124,11 +124,11 @@ def test_an_empty_batch_says_nothing() -> None:
 
 
 def test_a_lost_node_releases_in_bind_order_across_applications() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.add_app("q")
-    here.settle(wish("p", "x", 1), wish("q", "x", 2), wish("p", "y", 3))
-    lost = [one for one in here.settle(RemoveNode("n")) if one.reason is Reason.NODE_LOST]
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.add_app("q")
+    tree.settle(wish("p", "x", 1), wish("q", "x", 2), wish("p", "y", 3))
+    lost = [one for one in tree.settle(RemoveNode("n")) if one.reason is Reason.NODE_LOST]
 
     assert [(one.app, one.ask, one.node) for one in lost] == [
         *(("p", "y", "n"), ("q", "x", "n"), ("p", "x", "n")),
@@ -136,53 +136,53 @@ def test_a_lost_node_releases_in_bind_order_across_applications() -> None:
 
 
 def test_an_application_removed_in_the_batch_in_which_its_node_is_lost() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.settle(wish("p"))
-    first = here.settle(RemoveApp("p"), RemoveNode("n"))
-    here.check()
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.settle(wish("p"))
+    first = tree.settle(RemoveApp("p"), RemoveNode("n"))
+    tree.check()
     assert [one.reason for one in first if one.ask] == [Reason.REMOVED]
 
-    here.add_nodes("n", vcore=1)
-    here.add_app("p")
-    here.settle(wish("p"))
-    second = here.settle(RemoveNode("n"), RemoveApp("p"))
-    here.check()
+    tree.add_nodes("n", vcore=1)
+    tree.add_app("p")
+    tree.settle(wish("p"))
+    second = tree.settle(RemoveNode("n"), RemoveApp("p"))
+    tree.check()
     assert [one.reason for one in second if one.ask] == [Reason.NODE_LOST, Reason.REMOVED]
 
 
 def test_an_application_that_came_and_went_within_a_batch() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    decisions = here.settle(wish("p"), RemoveApp("p"))
-    here.check()
+    tree = settled_tree("n")
+    tree.add_app("p")
+    decisions = tree.settle(wish("p"), RemoveApp("p"))
+    tree.check()
 
     assert kinds(decisions) == ["app_state", "app_state", "released"]
-    assert here.snapshot().apps == {}
+    assert tree.snapshot().apps == {}
 
 
 def test_a_name_that_is_used_again_within_a_batch() -> None:
-    here = settled_tree("n")
-    here.add_app("p", "a")
-    here.settle(wish("p"))
-    here.enter(RemoveApp("p"))
-    here.add_app("p", "b")
-    here.settle(wish("p", "y"))
-    here.check()
+    tree = settled_tree("n")
+    tree.add_app("p", "a")
+    tree.settle(wish("p"))
+    tree.enter(RemoveApp("p"))
+    tree.add_app("p", "b")
+    tree.settle(wish("p", "y"))
+    tree.check()
 
-    assert here.snapshot().apps["p"].queue == "root.b"
-    assert [ask.name for ask in here.snapshot().apps["p"].asks] == ["y"]
+    assert tree.snapshot().apps["p"].queue == "root.b"
+    assert [ask.name for ask in tree.snapshot().apps["p"].asks] == ["y"]
 
 
 # Refusals
 
 
-def everything() -> Tree:
-    """Give a tree in which there is one of everything."""
-    here = settled_tree("n", "full")
-    here.add_app("p")
-    here.settle(wish("p", "bound"), wish("p", "pending", vcore=99), AddPriorityClass("high", 5))
-    return here
+def tree_with_everything() -> Tree:
+    """Return a tree in which there is one of everything."""
+    tree = settled_tree("n", "full")
+    tree.add_app("p")
+    tree.settle(wish("p", "bound"), wish("p", "pending", vcore=99), AddPriorityClass("high", 5))
+    return tree
 
 
 @pytest.mark.parametrize(
@@ -211,16 +211,16 @@ def everything() -> Tree:
 def test_a_refused_event_is_one_decision_and_changes_nothing(
     event: Event | str, message: str
 ) -> None:
-    here = everything()
-    before = here.snapshot()
-    here.enter(event, index=7)
-    (decision,) = here.settle()
-    here.check()
+    tree = tree_with_everything()
+    before = tree.snapshot()
+    tree.enter(event, index=7)
+    (decision,) = tree.settle()
+    tree.check()
 
     assert decision.kind is Kind.REJECTED
     assert (decision.message or "").startswith(message)
     assert decision.index == 7
-    assert here.snapshot() == before
+    assert tree.snapshot() == before
 
 
 def test_the_line_of_a_refused_event() -> None:
@@ -235,15 +235,15 @@ def test_the_line_of_a_refused_event() -> None:
 
 
 def test_why_the_last_event_was_refused_is_known_in_the_middle_of_a_batch() -> None:
-    here = settled_tree()
-    here.add_app("p")
-    here.enter(Release("p", "x"))
-    assert here.hear() == "ask: 'x' is no ask of application 'p'"
+    tree = settled_tree()
+    tree.add_app("p")
+    tree.enter(Release("p", "x"))
+    assert tree.report_owners() == "ask: 'x' is no ask of application 'p'"
 
-    here.enter(wish("p"))
-    assert here.hear() is None
-    here.enter(RemoveNode("z"))
-    assert here.hear() == "node: 'z' is unknown"
+    tree.enter(wish("p"))
+    assert tree.report_owners() is None
+    tree.enter(RemoveNode("z"))
+    assert tree.report_owners() == "node: 'z' is unknown"
 
 
 def test_hearing_the_owners_often_changes_no_decision() -> None:
@@ -255,15 +255,15 @@ def test_hearing_the_owners_often_changes_no_decision() -> None:
     ]
     logs: list[list[Announced]] = []
     for often in (False, True):
-        here = settled_tree("n", vcore=1)
-        here.add_app("p")
+        tree = settled_tree("n", vcore=1)
+        tree.add_app("p")
         for event in events:
-            here.enter(event)
+            tree.enter(event)
             if often:
-                here.hear()
-        here.settle()
-        here.check()
-        logs.append(here.log)
+                tree.report_owners()
+        tree.settle()
+        tree.check()
+        logs.append(tree.log)
 
     assert logs[0] == logs[1]
 
@@ -272,58 +272,58 @@ def test_hearing_the_owners_often_changes_no_decision() -> None:
 
 
 def test_a_configuration_says_so_and_then_warns() -> None:
-    here = settled_tree()
+    tree = settled_tree()
     config = configuration(queue("a", properties={"priority.offset": "x", "unheard": "of"}))
-    decisions = here.settle(Configure(config))
+    decisions = tree.settle(Configure(config))
 
     assert kinds(decisions) == ["config", "warning", "warning"]
     assert [one.message for one in decisions[1:]] == list(config.warnings)
 
 
 def test_the_order_of_the_nodes_comes_with_the_configuration() -> None:
-    here = settled_tree("n", "m")
-    here.add_app("p")
-    here.settle(wish("p", "x"), wish("p", "y"))
+    tree = settled_tree("n", "m")
+    tree.add_app("p")
+    tree.settle(wish("p", "x"), wish("p", "y"))
     binpacking = configuration(queue("a"), nodesortpolicy={"type": "binpacking"})
-    here.settle(Configure(binpacking), wish("p", "z", vcore=2), wish("p", "z2"))
-    here.check()
+    tree.settle(Configure(binpacking), wish("p", "z", vcore=2), wish("p", "z2"))
+    tree.check()
 
-    assert here.bound() == ["p/x m", "p/y n", "p/z m", "p/z2 m"]
+    assert tree.bound() == ["p/x m", "p/y n", "p/z m", "p/z2 m"]
 
 
 # What goes to and comes from the owners
 
 
 def test_only_those_concerned_are_to_report() -> None:
-    here = Tree(configuration(queue("a", queue("b")), queue("c")))
-    here.add_app("p", "a.b")
-    here.settle()
-    all_at_once(here.machine.begin(0))
-    here.machine.enter(wish("p"))
-    steps = here.machine.close()
+    tree = Tree(configuration(queue("a", queue("b")), queue("c")))
+    tree.add_app("p", "a.b")
+    tree.settle()
+    all_at_once(tree.machine.begin(0))
+    tree.machine.enter(wish("p"))
+    steps = tree.machine.close()
     assert steps is not None
     closing = all_at_once(steps)
 
     assert (closing.epoch, closing.credits) == (2, 1)
     assert list(closing.apps.values()) == [Close(2, direct=True)]
     assert closing.queues == {}
-    assert here.machine.close() is None
+    assert tree.machine.close() is None
 
 
-def test_the_queues_on_the_path_report_if_one_of_them_is_told() -> None:
-    here = Tree(configuration(queue("a", queue("b")), queue("c")))
-    here.add_app("p", "a.b")
-    here.settle()
-    all_at_once(here.machine.begin(0))
-    here.machine.enter(wish("p"))
+def test_all_queues_on_the_path_report_if_one_of_them_gets_a_message() -> None:
+    tree = Tree(configuration(queue("a", queue("b")), queue("c")))
+    tree.add_app("p", "a.b")
+    tree.settle()
+    all_at_once(tree.machine.begin(0))
+    tree.machine.enter(wish("p"))
     changed = queue("c", properties={"priority.offset": "1"})
-    here.machine.enter(Configure(configuration(queue("a", queue("b")), changed)))
-    steps = here.machine.close()
+    tree.machine.enter(Configure(configuration(queue("a", queue("b")), changed)))
+    steps = tree.machine.close()
     assert steps is not None
     closing = all_at_once(steps)
 
     assert list(closing.apps.values()) == [Close(2)]
-    keys = {path: entry.key for path, entry in here.machine.registry.queues.items()}
+    keys = {path: entry.key for path, entry in tree.machine.registry.queues.items()}
     assert closing.queues == {
         keys["root"]: Expect(2, 2),
         **{keys[path]: Expect(2, 1) for path in ("root.a", "root.a.b")},
@@ -333,37 +333,37 @@ def test_the_queues_on_the_path_report_if_one_of_them_is_told() -> None:
 
 def test_queues_hear_of_an_earlier_epoch_before_they_report() -> None:
     """A new configuration comes in one batch with applications that reported without queues."""
-    here = Tree(configuration(queue("a"), queue("b")))
-    here.add_app("p", "a")
-    here.settle()
-    here.enter(wish("p", count=3))
-    here.add_app("q", "b")
-    here.hear()
-    here.enter(
+    tree = Tree(configuration(queue("a"), queue("b")))
+    tree.add_app("p", "a")
+    tree.settle()
+    tree.enter(wish("p", count=3))
+    tree.add_app("q", "b")
+    tree.report_owners()
+    tree.enter(
         Configure(configuration(queue("a"), queue("b", properties={"priority.offset": "1"})))
     )
-    here.settle()
-    here.check()
+    tree.settle()
+    tree.check()
 
-    shown = here.snapshot().queues
+    shown = tree.snapshot().queues
     assert shown["root"].pending == {"vcore": 3}
     assert [shown[path].children for path in ("root.a", "root.b")] == [1, 1]
 
 
 def test_queues_hear_of_an_application_that_is_gone_since_an_earlier_epoch() -> None:
-    here = Tree(configuration(queue("a"), queue("b")))
-    here.add_app("p", "a")
-    here.settle(wish("p"))
-    here.enter(RemoveApp("p"))
-    here.hear()
-    here.enter(
+    tree = Tree(configuration(queue("a"), queue("b")))
+    tree.add_app("p", "a")
+    tree.settle(wish("p"))
+    tree.enter(RemoveApp("p"))
+    tree.report_owners()
+    tree.enter(
         Configure(configuration(queue("a"), queue("b", properties={"priority.offset": "1"})))
     )
-    here.settle()
-    here.check()
+    tree.settle()
+    tree.check()
 
-    assert here.snapshot().queues["root"].pending == {}
-    assert here.snapshot().queues["root.a"].children == 0
+    assert tree.snapshot().queues["root"].pending == {}
+    assert tree.snapshot().queues["root.a"].children == 0
 
 
 def test_a_report_of_another_epoch_is_a_bug() -> None:
@@ -373,17 +373,17 @@ def test_a_report_of_another_epoch_is_a_bug() -> None:
         all_at_once(ReportRequests(8, {}, {}, 0, {}).collect(report, ()))
 
 
-def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
-    here = settled_tree("n")
-    here.add_app("p", "a")
-    here.add_app("q", "b")
-    here.settle()
-    here.enter(wish("p"))
-    here.hear()
-    outcome = all_at_once(here.machine.decide())
+def test_commits_go_to_all_owners_on_the_path_and_to_no_others() -> None:
+    tree = settled_tree("n")
+    tree.add_app("p", "a")
+    tree.add_app("q", "b")
+    tree.settle()
+    tree.enter(wish("p"))
+    tree.report_owners()
+    outcome = all_at_once(tree.machine.decide())
 
-    keys = {path: entry.key for path, entry in here.machine.registry.queues.items()}
-    assert set(outcome.apps) == {here.machine.registry.locate("p")}
+    keys = {path: entry.key for path, entry in tree.machine.registry.queues.items()}
+    assert set(outcome.apps) == {tree.machine.registry.locate("p")}
     assert set(outcome.queues) == {keys["root"], keys["root.a"]}
     assert all(isinstance(commit, CommitQueue) for commit in outcome.queues.values())
 
@@ -392,10 +392,10 @@ def test_commits_go_to_everybody_on_the_path_and_to_nobody_else() -> None:
 
 
 def test_the_snapshot_shows_everything() -> None:
-    here = settled_tree("n", "m", vcore=4)
-    here.add_app("p")
-    here.settle(wish("p", vcore=3, count=3))
-    shown = here.snapshot()
+    tree = settled_tree("n", "m", vcore=4)
+    tree.add_app("p")
+    tree.settle(wish("p", vcore=3, count=3))
+    shown = tree.snapshot()
 
     assert list(shown.nodes) == ["m", "n"]
     assert shown.nodes["n"].used == {"vcore": 3}
@@ -407,27 +407,27 @@ def test_the_snapshot_shows_everything() -> None:
 
 
 def test_the_statistics() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.settle(wish("p"), RemoveNode("z"))
-    known = here.machine.statistics()
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.settle(wish("p"), RemoveNode("z"))
+    known = tree.machine.statistics()
 
     assert (known.requests, known.batches, known.bound, known.refused) == (4, 1, 1, 1)
-    assert (known.steps, known.decisions) == (1, len(here.log))
+    assert (known.steps, known.decisions) == (1, len(tree.log))
 
 
 # Costs
 
 
 def test_a_burst_below_one_parent_costs_every_queue_one_recomputation() -> None:
-    here = Tree(configuration(queue("a", queue("b"), queue("c")), queue("d")))
-    here.settle()
-    before = {path: here.recomputations(path) for path in ("root", "root.a", "root.a.b", "root.d")}
+    tree = Tree(configuration(queue("a", queue("b"), queue("c")), queue("d")))
+    tree.settle()
+    before = {path: tree.recomputations(path) for path in ("root", "root.a", "root.a.b", "root.d")}
     for number in range(20):
-        here.add_app(f"p{number}", ("a.b", "a.c")[number % 2])
-        here.enter(*(wish(f"p{number}", f"x{burst}", burst, count=10) for burst in range(10)))
-    here.settle()
-    after = {path: here.recomputations(path) for path in before}
+        tree.add_app(f"p{number}", ("a.b", "a.c")[number % 2])
+        tree.enter(*(wish(f"p{number}", f"x{burst}", burst, count=10) for burst in range(10)))
+    tree.settle()
+    after = {path: tree.recomputations(path) for path in before}
 
     assert {path: after[path] - before[path] for path in before} == {
         **dict.fromkeys(("root", "root.a", "root.a.b"), 1),
@@ -438,7 +438,7 @@ def test_a_burst_below_one_parent_costs_every_queue_one_recomputation() -> None:
 # Any scenario
 
 
-class Checked(Tree):
+class CheckedTree(Tree):
     """A tree that checks itself after every batch."""
 
     @override
@@ -451,64 +451,64 @@ class Checked(Tree):
 
 @settings(max_examples=20)
 @given(scenarios() | gang_scenarios(), st.integers(0, 2**16))
-def test_machines_and_view_agree_after_every_batch_whoever_goes_first(
+def test_machines_and_view_agree_after_every_batch_in_any_order(
     scenario: list[Step], seed: int
 ) -> None:
-    compare(scenario, lambda steps: Checked(pick=Random(seed).randrange).run(steps))
+    compare(scenario, lambda steps: CheckedTree(pick=Random(seed).randrange).run(steps))
 
 
 def test_without_timers_there_is_no_deadline() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.settle()
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.settle()
 
-    assert here.machine.next_deadline_us() is None
+    assert tree.machine.next_deadline_us() is None
 
 
 def test_a_released_allocation_does_not_end_again() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.settle(wish("p", run_for_us=5), wish("p", "y"))
-    here.settle(Release("p", "x"))
-    here.pass_time(10)
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.settle(wish("p", run_for_us=5), wish("p", "y"))
+    tree.settle(Release("p", "x"))
+    tree.pass_time(10)
 
-    assert [one.at_us for one in here.log if one.decision.ask == "x"] == [0, 0, 0]
-    here.check()
+    assert [one.at_us for one in tree.log if one.decision.ask == "x"] == [0, 0, 0]
+    tree.check()
 
 
 def test_run_for_starts_afresh_after_a_node_is_lost() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.settle(wish("p", run_for_us=10))
-    here.pass_time(6)
-    here.settle(RemoveNode("n"), AddNode("m", ONE))
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.settle(wish("p", run_for_us=10))
+    tree.pass_time(6)
+    tree.settle(RemoveNode("n"), AddNode("m", ONE))
 
-    assert here.machine.next_deadline_us() == 16
+    assert tree.machine.next_deadline_us() == 16
 
 
 def test_run_for_starts_afresh_after_a_bind_has_failed() -> None:
-    here = settled_tree("n", vcore=1)
-    here.add_app("p")
-    here.settle(wish("p", run_for_us=10))
-    here.pass_time(6)
+    tree = settled_tree("n", vcore=1)
+    tree.add_app("p")
+    tree.settle(wish("p", run_for_us=10))
+    tree.pass_time(6)
     # Another one has the room, so that there is nothing to end.
-    here.settle(BindFailed("p", "x"), wish("p", "y", 1))
-    here.check()
-    assert here.machine.next_deadline_us() is None
+    tree.settle(BindFailed("p", "x"), wish("p", "y", 1))
+    tree.check()
+    assert tree.machine.next_deadline_us() is None
 
-    here.pass_time(20)
-    here.settle(Release("p", "y"))
-    here.check()
-    assert here.machine.next_deadline_us() == 30
+    tree.pass_time(20)
+    tree.settle(Release("p", "y"))
+    tree.check()
+    assert tree.machine.next_deadline_us() == 30
 
 
 def test_what_completes_at_that_instant_cannot_fail_to_start() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.settle(wish("p", run_for_us=10))
-    here.pass_time(10)
-    decisions = here.settle(BindFailed("p", "x"))
-    here.check()
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.settle(wish("p", run_for_us=10))
+    tree.pass_time(10)
+    decisions = tree.settle(BindFailed("p", "x"))
+    tree.check()
 
     assert [(one.kind, one.reason) for one in decisions if one.state is None] == [
         (Kind.RELEASED, Reason.COMPLETED),
@@ -517,61 +517,61 @@ def test_what_completes_at_that_instant_cannot_fail_to_start() -> None:
 
 
 def test_a_bind_that_failed_on_a_node_that_is_lost_in_the_same_batch() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.settle(wish("p", "x"), wish("p", "y"))
-    decisions = here.settle(BindFailed("p", "y"), RemoveNode("n"), AddNode("n", ONE))
-    here.check()
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.settle(wish("p", "x"), wish("p", "y"))
+    decisions = tree.settle(BindFailed("p", "y"), RemoveNode("n"), AddNode("n", ONE))
+    tree.check()
 
     lost = [f"{one.ask} {one.reason}" for one in decisions if one.kind is Kind.RELEASED]
     assert lost == ["y bind_failed", "x node_lost"]
-    assert here.bound()[-1] == "p/x n"
-    assert here.snapshot().nodes["n"].used == {"vcore": 1}
+    assert tree.bound()[-1] == "p/x n"
+    assert tree.snapshot().nodes["n"].used == {"vcore": 1}
 
 
 def test_an_ask_in_time_keeps_an_application_from_completing() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.settle(wish("p", run_for_us=SECOND_US))
-    here.pass_time(31 * SECOND_US)
-    here.settle(wish("p", "y"))  # At the very instant the timer comes first.
-    assert here.snapshot().completed == {"p"}
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.settle(wish("p", run_for_us=SECOND_US))
+    tree.pass_time(31 * SECOND_US)
+    tree.settle(wish("p", "y"))  # At the very instant the timer comes first.
+    assert tree.snapshot().completed == {"p"}
 
-    here.add_app("p")
-    here.settle(wish("p"), RemoveAsk("p", "x"))
-    here.pass_time(61 * SECOND_US - 1)
-    here.settle(wish("p", "y"))
-    assert here.snapshot().apps["p"].state == "Running"
-    here.check()
+    tree.add_app("p")
+    tree.settle(wish("p"), RemoveAsk("p", "x"))
+    tree.pass_time(61 * SECOND_US - 1)
+    tree.settle(wish("p", "y"))
+    assert tree.snapshot().apps["p"].state == "Running"
+    tree.check()
 
 
 def test_a_completion_at_the_end_of_starting_comes_first() -> None:
-    here = settled_tree("n")
-    here.add_app("p")
-    here.settle(wish("p", run_for_us=300 * SECOND_US))
-    here.pass_time(None)
-    here.check()
+    tree = settled_tree("n")
+    tree.add_app("p")
+    tree.settle(wish("p", run_for_us=300 * SECOND_US))
+    tree.pass_time(None)
+    tree.check()
 
-    states = [one.decision.state for one in here.log if one.decision.kind is Kind.APP_STATE]
+    states = [one.decision.state for one in tree.log if one.decision.kind is Kind.APP_STATE]
     assert states == ["New", "Accepted", "Starting", "Completing", "Completed"]
 
 
 def test_the_last_application_of_a_user_that_completes_leaves_no_limit_to_compute() -> None:
-    here = Tree(configuration(queue("a", limits=[{"users": ["*"], "maxapplications": 2}])))
-    here.add_nodes("n", vcore=10)
-    here.enter(AddApp("p", "root.a", user="u"))
-    here.settle(wish("p", run_for_us=SECOND_US))
-    here.pass_time(None)
+    tree = Tree(configuration(queue("a", limits=[{"users": ["*"], "maxapplications": 2}])))
+    tree.add_nodes("n", vcore=10)
+    tree.enter(AddApp("p", "root.a", user="u"))
+    tree.settle(wish("p", run_for_us=SECOND_US))
+    tree.pass_time(None)
 
-    here.check()
-    assert here.log[-1].decision.state == "Completed"
+    tree.check()
+    assert tree.log[-1].decision.state == "Completed"
 
 
 ENDS = {"x": 2, "y": 5, "z": 5}
 
 
 def running() -> PlainScheduler:
-    """Give a scheduler of which three asks run, until they end."""
+    """Return a scheduler of which three asks run, until they end."""
     scheduler = PlainScheduler()
     scheduler.submit(AddNode("n", Resources({"vcore": 1_000})))
     scheduler.submit(AddApp("p", "root.q"))

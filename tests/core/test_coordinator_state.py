@@ -32,8 +32,8 @@ ONE = Resources({"vcore": 1})
 S = 1_000_000
 
 
-def kinds(scheduler: PlainScheduler) -> list[tuple[int, Kind]]:
-    return [(announced.at_us, announced.decision.kind) for announced in scheduler.announced]
+def kinds(make_scheduler: PlainScheduler) -> list[tuple[int, Kind]]:
+    return [(announced.at_us, announced.decision.kind) for announced in make_scheduler.announced]
 
 
 @share(0.4)
@@ -43,34 +43,34 @@ def test_same_decisions(scenario: Scenario) -> None:
 
 
 def test_nothing_is_decided_before_the_batch_is_closed() -> None:
-    scheduler = PlainScheduler()
-    scheduler.submit(AddNode("n", ONE))
-    scheduler.submit(AddApp("a", "root.q"))
-    scheduler.submit(AddAsk("a", "k", ONE))
-    assert scheduler.announced == []
+    make_scheduler = PlainScheduler()
+    make_scheduler.submit(AddNode("n", ONE))
+    make_scheduler.submit(AddApp("a", "root.q"))
+    make_scheduler.submit(AddAsk("a", "k", ONE))
+    assert make_scheduler.announced == []
 
-    scheduler.settle()
-    assert (0, Kind.BOUND) in kinds(scheduler)
+    make_scheduler.settle()
+    assert (0, Kind.BOUND) in kinds(make_scheduler)
 
 
 def test_timers_go_off_at_their_own_instants() -> None:
-    scheduler = PlainScheduler()
-    scheduler.submit(AddNode("n", ONE))
-    scheduler.submit(AddApp("a", "root.q"))
-    scheduler.submit(AddAsk("a", "k", ONE, run_for_us=2 * S))
-    scheduler.submit(RemoveApp("nobody"), at_us=5 * S)
-    scheduler.finish()
+    make_scheduler = PlainScheduler()
+    make_scheduler.submit(AddNode("n", ONE))
+    make_scheduler.submit(AddApp("a", "root.q"))
+    make_scheduler.submit(AddAsk("a", "k", ONE, run_for_us=2 * S))
+    make_scheduler.submit(RemoveApp("nobody"), at_us=5 * S)
+    make_scheduler.finish()
 
-    assert (2 * S, Kind.RELEASED) in kinds(scheduler)
-    assert kinds(scheduler)[-2:] == [(5 * S, Kind.REJECTED), (32 * S, Kind.APP_STATE)]
+    assert (2 * S, Kind.RELEASED) in kinds(make_scheduler)
+    assert kinds(make_scheduler)[-2:] == [(5 * S, Kind.REJECTED), (32 * S, Kind.APP_STATE)]
 
 
 def test_a_refusal_keeps_its_message_and_its_place() -> None:
-    scheduler = PlainScheduler()
-    scheduler.submit("no event at all", index=7)
-    scheduler.finish()
+    make_scheduler = PlainScheduler()
+    make_scheduler.submit("no event at all", index=7)
+    make_scheduler.finish()
 
-    (announced,) = scheduler.announced
+    (announced,) = make_scheduler.announced
     assert announced.as_map() == {
         "seq": 1,
         "at": 0,
@@ -99,7 +99,7 @@ def counted() -> Counter[str]:
 
 
 def entries(*owners: object) -> int:
-    """Count what is in all containers that somebody has, anywhere."""
+    """Count the entries of all containers below some objects."""
     elsewhere = type | ModuleType | FunctionType | BuiltinFunctionType
     seen: dict[int, object] = {}
     found, number = list(owners), 0
@@ -150,107 +150,111 @@ def test_nor_is_an_entry_but_of_the_names_that_are_remembered() -> None:
 NEVER = (None, None)
 
 
-def scheduler(**properties: str) -> PlainScheduler:
-    """Give a scheduler with one node of four cores, and an application."""
-    made = PlainScheduler(configuration(queue("q", properties=props(**properties))))
-    made.submit(AddNode("n", Resources({"vcore": 4})))
-    made.submit(AddApp("a", "root.q"))
-    return made
+def make_scheduler(**properties: str) -> PlainScheduler:
+    """Return a scheduler with one node of four cores, and an application."""
+    scheduler = PlainScheduler(configuration(queue("q", properties=props(**properties))))
+    scheduler.submit(AddNode("n", Resources({"vcore": 4})))
+    scheduler.submit(AddApp("a", "root.q"))
+    return scheduler
 
 
 def ask(name: str, vcore: int, **fields: Any) -> AddAsk:  # noqa: ANN401 - names of fields
     return AddAsk("a", name, Resources({"vcore": vcore}), **fields)
 
 
-def settled(here: PlainScheduler, *asks: AddAsk, at_us: int | None = None) -> PlainScheduler:
+def submit_all(
+    scheduler: PlainScheduler, *asks: AddAsk, at_us: int | None = None
+) -> PlainScheduler:
     for one in asks:
-        here.submit(one, at_us)
-    here.settle()
-    return here
+        scheduler.submit(one, at_us)
+    scheduler.settle()
+    return scheduler
 
 
-def foretold(here: PlainScheduler, name: str, **limits: int) -> Forecast:
+def foretold(scheduler: PlainScheduler, name: str, **limits: int) -> Forecast:
     """Foretell the start of an ask; the state is as before."""
-    before = here.snapshot()
-    found = forecast(here.facts(), "a", name, **limits)
-    assert here.snapshot() == before
+    before = scheduler.snapshot()
+    found = forecast(scheduler.facts(), "a", name, **limits)
+    assert scheduler.snapshot() == before
     assert found is not None
     return found
 
 
-def starts(here: PlainScheduler, name: str, **limits: int) -> tuple[int | None, int | None]:
+def starts(scheduler: PlainScheduler, name: str, **limits: int) -> tuple[int | None, int | None]:
     """Foretell when an ask is bound, and where the copy was stopped before that."""
-    found = foretold(here, name, **limits)
+    found = foretold(scheduler, name, **limits)
     return found.starts_at_us, found.stopped_us
 
 
-def fits(here: PlainScheduler, name: str) -> Start:
-    return foretold(here, name).fits_at
+def fits(scheduler: PlainScheduler, name: str) -> Start:
+    return foretold(scheduler, name).fits_at
 
 
 # OUTLOOK-3
 def test_it_starts_when_those_before_it_have_ended() -> None:
-    here = settled(
-        scheduler(),
+    scheduler = submit_all(
+        make_scheduler(),
         *(ask("r", 4, run_for_us=60 * S), ask("first", 3, estimate_us=30 * S)),
         *(ask("second", 3, estimate_us=10 * S), ask("beside", 1)),
     )
 
-    assert starts(here, "first") == starts(here, "beside") == (60 * S, None)
-    assert starts(here, "second") == (90 * S, None)
+    assert starts(scheduler, "first") == starts(scheduler, "beside") == (60 * S, None)
+    assert starts(scheduler, "second") == (90 * S, None)
 
 
 # OUTLOOK-3
 def test_a_scheduler_that_runs_on_agrees() -> None:
-    here = settled(
-        scheduler(),
+    scheduler = submit_all(
+        make_scheduler(),
         *(ask(f"k{number}", 1 + number % 3, run_for_us=number * S) for number in range(1, 20)),
     )
-    told = {name: starts(here, name)[0] for _, name in here.pending()}
-    here.announced.clear()
-    here.finish()
+    expected = {name: starts(scheduler, name)[0] for _, name in scheduler.pending()}
+    scheduler.announced.clear()
+    scheduler.finish()
 
-    bound = [one for one in here.announced if one.decision.kind == "bound"]
-    assert len(told) > 10
-    assert told == {one.decision.ask: one.at_us for one in bound}
+    bound = [one for one in scheduler.announced if one.decision.kind == "bound"]
+    assert len(expected) > 10
+    assert expected == {one.decision.ask: one.at_us for one in bound}
 
 
 # OUTLOOK-3
 def test_the_end_is_the_expected_one_and_not_that_of_the_timer() -> None:
     short, long = ask("s", 4, run_for_us=60 * S, estimate_us=20 * S), ask("x", 4)
-    assert starts(settled(scheduler(), short, long), "x") == (20 * S, None)
+    assert starts(submit_all(make_scheduler(), short, long), "x") == (20 * S, None)
 
     short = ask("s", 4, run_for_us=20 * S, estimate_us=60 * S)
-    assert starts(settled(scheduler(), short, long), "x") == (60 * S, None)
+    assert starts(submit_all(make_scheduler(), short, long), "x") == (60 * S, None)
 
 
 # OUTLOOK-3
 def test_an_estimate_that_is_over_counts_twice_and_four_times() -> None:
-    here = settled(scheduler(), ask("r", 4, estimate_us=10 * S), ask("x", 4))
+    scheduler = submit_all(make_scheduler(), ask("r", 4, estimate_us=10 * S), ask("x", 4))
 
-    assert starts(here, "x") == (10 * S, None)
-    assert starts(here, "x", now_us=10 * S) == (20 * S, None)
-    here.settle(39 * S)
-    assert starts(here, "x") == (40 * S, None)
+    assert starts(scheduler, "x") == (10 * S, None)
+    assert starts(scheduler, "x", now_us=10 * S) == (20 * S, None)
+    scheduler.settle(39 * S)
+    assert starts(scheduler, "x") == (40 * S, None)
 
 
 # OUTLOOK-3
 def test_the_estimate_of_the_leaf_holds_for_asks_without_one() -> None:
-    here = settled(scheduler(estimate_default="15s"), ask("r", 4), ask("w", 4), ask("x", 4))
+    scheduler = submit_all(
+        make_scheduler(estimate_default="15s"), ask("r", 4), ask("w", 4), ask("x", 4)
+    )
 
-    assert starts(here, "w") == (15 * S, None)
-    assert starts(here, "x") == (30 * S, None)
+    assert starts(scheduler, "w") == (15 * S, None)
+    assert starts(scheduler, "x") == (30 * S, None)
 
 
 # OUTLOOK-3
 def test_it_never_starts_behind_an_end_that_is_not_known_or_without_room() -> None:
-    here = settled(scheduler(), ask("r", 4), ask("x", 4), ask("large", 5))
+    scheduler = submit_all(make_scheduler(), ask("r", 4), ask("x", 4), ask("large", 5))
 
-    assert starts(here, "x") == starts(here, "large") == NEVER
+    assert starts(scheduler, "x") == starts(scheduler, "large") == NEVER
 
 
 def test_there_is_none_for_what_is_not_pending() -> None:
-    facts = settled(scheduler(), ask("r", 4)).facts()
+    facts = submit_all(make_scheduler(), ask("r", 4)).facts()
 
     assert forecast(facts, "a", "r") is None
     assert forecast(facts, "a", "unknown") is None
@@ -259,53 +263,59 @@ def test_there_is_none_for_what_is_not_pending() -> None:
 
 # OUTLOOK-4
 def test_a_copy_stops_after_so_many_batches_or_so_much_work() -> None:
-    here = settled(scheduler(), *(ask(f"k{number}", 4, run_for_us=S) for number in range(9)))
+    scheduler = submit_all(
+        make_scheduler(), *(ask(f"k{number}", 4, run_for_us=S) for number in range(9))
+    )
 
-    assert starts(here, "k8") == (8 * S, None)
-    assert starts(here, "k8", most_batches=3) == (None, 3 * S)
-    assert starts(here, "k1", most_batches=3) == (S, None)
-    assert starts(here, "k8", most_work=3) == (None, S)
+    assert starts(scheduler, "k8") == (8 * S, None)
+    assert starts(scheduler, "k8", most_batches=3) == (None, 3 * S)
+    assert starts(scheduler, "k1", most_batches=3) == (S, None)
+    assert starts(scheduler, "k8", most_work=3) == (None, S)
 
 
 # OUTLOOK-2
 def test_alone_it_fits_at_the_first_end_that_makes_room() -> None:
-    here = settled(
-        scheduler(),
+    scheduler = submit_all(
+        make_scheduler(),
         *(ask("r", 3, run_for_us=60 * S), ask("s", 1, estimate_us=20 * S)),
         *(ask("large", 4), ask("small", 1), ask("too-large", 5)),
     )
 
-    assert fits(here, "large") == 60 * S
-    assert fits(here, "small") == 20 * S
-    assert fits(here, "too-large") is None
-    assert starts(here, "small") == (20 * S, None)
-    assert starts(here, "large") == NEVER
+    assert fits(scheduler, "large") == 60 * S
+    assert fits(scheduler, "small") == 20 * S
+    assert fits(scheduler, "too-large") is None
+    assert starts(scheduler, "small") == (20 * S, None)
+    assert starts(scheduler, "large") == NEVER
 
 
 # OUTLOOK-2
 def test_alone_it_fits_at_an_end_that_is_not_known() -> None:
-    here = settled(scheduler(), ask("r", 3), ask("s", 1, estimate_us=20 * S), ask("x", 4))
+    scheduler = submit_all(
+        make_scheduler(), ask("r", 3), ask("s", 1, estimate_us=20 * S), ask("x", 4)
+    )
 
-    assert fits(here, "x") == UNKNOWN_START
+    assert fits(scheduler, "x") == UNKNOWN_START
 
 
 # OUTLOOK-2
 @pytest.mark.parametrize("order", ["greedy", "strict", "backfill"])
 def test_reservations_of_others_take_no_part(order: str) -> None:
-    here = settled(
-        scheduler(scheduling_order=order),
+    scheduler = submit_all(
+        make_scheduler(scheduling_order=order),
         *(ask("r", 4, run_for_us=60 * S), ask("first", 4, run_for_us=5 * S), ask("x", 2)),
     )
 
-    assert fits(here, "first") == fits(here, "x") == 60 * S
-    assert starts(here, "x") == (65 * S, None)
+    assert fits(scheduler, "first") == fits(scheduler, "x") == 60 * S
+    assert starts(scheduler, "x") == (65 * S, None)
 
 
 # OUTLOOK-2
 def test_the_members_of_a_gang_fit_together() -> None:
-    here = settled(scheduler(), ask("r", 2, run_for_us=60 * S), ask("s", 2, run_for_us=20 * S))
-    here.submit(gang("g", 2))
-    settled(here, ask("m", 2, gang="default/g", count=2), ask("x", 2))
+    scheduler = submit_all(
+        make_scheduler(), ask("r", 2, run_for_us=60 * S), ask("s", 2, run_for_us=20 * S)
+    )
+    scheduler.submit(gang("g", 2))
+    submit_all(scheduler, ask("m", 2, gang="default/g", count=2), ask("x", 2))
 
-    assert fits(here, "m-0") == fits(here, "m-1") == 60 * S
-    assert fits(here, "x") == 20 * S
+    assert fits(scheduler, "m-0") == fits(scheduler, "m-1") == 60 * S
+    assert fits(scheduler, "x") == 20 * S

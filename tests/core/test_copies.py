@@ -31,7 +31,7 @@ COPIES: Final[dict[str, Callable[[PlainScheduler], PlainScheduler]]] = {
 }
 
 
-def full() -> PlainScheduler:
+def full_scheduler() -> PlainScheduler:
     """Return a scheduler with a full node, and with an ask of two queues each that waits."""
     config = configuration(queue("a"), queue("b"))
     scheduler = PlainScheduler(config)
@@ -48,7 +48,7 @@ def full() -> PlainScheduler:
 def test_a_copy_decides_the_same_and_changes_nothing_of_the_original(
     copied: Callable[[PlainScheduler], PlainScheduler],
 ) -> None:
-    scheduler = full()
+    scheduler = full_scheduler()
     copy = copied(scheduler)
     before = list(scheduler.announced)
     for one in (copy, scheduler):
@@ -63,7 +63,7 @@ def test_a_copy_decides_the_same_and_changes_nothing_of_the_original(
 
 
 def test_sums_beyond_63_bits_are_exact() -> None:
-    scheduler = full()
+    scheduler = full_scheduler()
     for name in ("m", "o"):
         scheduler.submit(AddNode(name, Resources({"vcore": MOST})))
     scheduler.submit(wish("a", "y", vcore=MOST))

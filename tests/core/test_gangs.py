@@ -75,7 +75,7 @@ LISTS = st.lists(st.sampled_from(NAMES), max_size=3).map(tuple)
 
 
 def connected(lists: dict[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
-    """Give the group of a gang the plain way."""
+    """Return the group of a gang the plain way."""
     found = {name}
     while True:
         more = found | {
@@ -134,17 +134,17 @@ def test_groups_are_what_is_connected(
     steps: list[tuple[str, tuple[str, ...], str]],
 ) -> None:
     links, lists = GangLinks(), dict[str, tuple[str, ...]]()
-    asked: set[tuple[str, ...]] = set()
+    looked_up: set[tuple[str, ...]] = set()
     for name, named, looked_at in steps:
         changed = links.relink(name, named)
         lists[name] = named
-        # All and only the groups that somebody has seen and that are others now.
-        outdated = {group for group in asked if connected(lists, group[0]) != group}
-        assert outdated <= changed <= asked
-        asked -= changed
+        # All and only the groups that were looked up and have changed since.
+        outdated = {group for group in looked_up if connected(lists, group[0]) != group}
+        assert outdated <= changed <= looked_up
+        looked_up -= changed
         group = links.group_of(looked_at)
         assert group == connected(lists, looked_at)
-        asked.add(group)
+        looked_up.add(group)
     for name in NAMES:
         assert links.group_of(name) == connected(lists, name)
 

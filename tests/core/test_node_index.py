@@ -25,7 +25,7 @@ def test_without_nodes_nothing_is_found() -> None:
     assert Nodes().find(shape(vcore=1)) is None
 
 
-def test_equal_scores_are_told_apart_by_code_point() -> None:
+def test_nodes_with_equal_scores_are_ordered_by_code_point() -> None:
     nodes = Nodes()
     nodes.add("n10", "n2", "é", "Z", "a", vcore=4)
 
@@ -199,7 +199,7 @@ def test_a_change_gives_a_node_another_version() -> None:
     assert b.version == other
 
 
-def test_which_nodes_have_changed_is_known_until_somebody_takes_note() -> None:
+def test_changed_nodes_are_known_until_they_are_taken() -> None:
     nodes = Nodes()
     nodes.add("a", "b", "c", vcore=4)
     assert [node.name for node in nodes.index.touched] == ["a", "b", "c"]
@@ -497,11 +497,11 @@ def test_what_is_kept_equals_what_is_found_anew(
 ) -> None:
     made = racks()
     kept = Domains(made.index)
-    for change, number, looks in changes:
+    for change, number, reads in changes:
         names = sorted(made.index.nodes)
         if names and f"n{number}" not in names:
             change(made, names[number % len(names)], number)
-        if looks:
+        if reads:
             kept.in_order("rack")
             kept.rooms("rack", ONE_SHAPE)
     fresh = Domains(made.index)

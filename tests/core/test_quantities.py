@@ -52,7 +52,7 @@ BLANKS = st.sampled_from(["", " ", "  ", "\t"])
 
 
 def read(type_name: str, written: object) -> int | None:
-    """Give the quantity, or None if it is refused."""
+    """Return the quantity, or None if it is refused."""
     try:
         return parse_quantity(type_name, written)
     except QuantityError:

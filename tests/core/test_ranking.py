@@ -215,7 +215,7 @@ def test_sums_that_are_huge_are_not_rounded_first() -> None:
 
 
 def largest_share(row: list[int], divisors: Divisors) -> float:
-    """Give the largest share, and check that what is pending has it as well."""
+    """Return the largest share, and check that what is pending has it as well."""
     both = tuple((number, divisor, divisor) for number, divisor in divisors)
     found, _ = both_shares(row, row, both)
     assert both_shares([0] * len(row), row, both) == (0.0, found)
@@ -566,7 +566,7 @@ def test_what_a_step_raises_is_raised() -> None:
 def test_pieces_are_everything_in_order_and_none_is_empty_or_too_large(size: int) -> None:
     pieces = list(in_pieces(range(size)))
 
-    assert [thing for piece in pieces for thing in piece] == list(range(size))
+    assert [item for piece in pieces for item in piece] == list(range(size))
     assert all(0 < len(piece) <= SIZE for piece in pieces)
     assert len(pieces) == -(-size // SIZE)
 
@@ -593,12 +593,12 @@ def test_things_are_sorted_with_a_pause_now_and_then(number: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, SIZE - 1, SIZE, SIZE + 1, 3 * SIZE])
 def test_what_is_taken_from_a_queue_is_not_in_it_any_more(size: int) -> None:
-    things = deque(range(size))
+    items = deque(range(size))
     seen: list[int] = []
-    for piece in taken(things):
+    for piece in taken(items):
         assert 0 < len(piece) <= SIZE
         seen += piece
-        assert [*seen, *things] == list(range(size))
+        assert [*seen, *items] == list(range(size))
 
     assert len(seen) == size
 

@@ -41,12 +41,12 @@ def table_of(*shapes: Shape) -> tuple[ShapeTable, list[int]]:
 
 
 def fitting_node(table: ShapeTable, free: Mapping[str, int]) -> set[int]:
-    """Give the bits of what fits on a node with so much free."""
+    """Return the bits of what fits on a node with so much free."""
     return set(bits_of(table.fitting_node(free, {}) & sum(1 << bit for bit in table.shapes)))
 
 
 def masks(table: ShapeTable, room: Mapping[str, int]) -> tuple[set[int], set[int]]:
-    """Give the bits of what fits on a node with so much free, and in such a headroom."""
+    """Return the bits of what fits on a node with so much free, and in such a headroom."""
     everything = sum(1 << bit for bit in table.shapes)
     return (
         fitting_node(table, room),

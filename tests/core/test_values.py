@@ -52,8 +52,8 @@ SAME = Topology(TopologyRule.SAME, "rack")
 
 
 def ask(**fields: Any) -> events.AddAsk:  # noqa: ANN401 - that is what is tested
-    given: dict[str, Any] = {"app": "a", "ask": "x", "resources": ONE, **fields}
-    return events.AddAsk(**given)
+    keywords: dict[str, Any] = {"app": "a", "ask": "x", "resources": ONE, **fields}
+    return events.AddAsk(**keywords)
 
 
 def gang(**fields: Any) -> events.AddGang:  # noqa: ANN401 - that is what is tested
@@ -225,14 +225,14 @@ def test_zeros_are_shown() -> None:
     assert Announced(1, 0, decision).as_map()["index"] == 0
 
 
-def test_the_start_of_a_reservation_is_always_told() -> None:
+def test_the_start_of_a_reservation_is_always_written() -> None:
     # BACKFILL-30
     known = Decision(Kind.RESERVED, app="a", ask="k", node="n", start_us=1_500_000)
     unknown = Decision(Kind.RESERVED, app="a", ask="k", node="n")
 
-    told = {"seq": 1, "at": 0, "kind": "reserved", "app": "a", "ask": "k", "node": "n"}
-    assert Announced(1, 0, known).as_map() == {**told, "start": 1.5}
-    assert Announced(1, 0, unknown).as_map() == {**told, "start": None}
+    fields = {"seq": 1, "at": 0, "kind": "reserved", "app": "a", "ask": "k", "node": "n"}
+    assert Announced(1, 0, known).as_map() == {**fields, "start": 1.5}
+    assert Announced(1, 0, unknown).as_map() == {**fields, "start": None}
     assert "start" not in Announced(1, 0, Decision(Kind.BOUND, start_us=None)).as_map()
 
 
@@ -245,7 +245,7 @@ def is_class(kind: object) -> TypeGuard[type[object]]:
 
 
 def fields_of(kind: type[object]) -> list[object]:
-    """Give the types of the fields of a class, as they are known while a program runs."""
+    """Return the types of the fields of a class, as they are known while a program runs."""
     fields = list(get_type_hints(kind).values())
     assert fields, kind
     assert attrs.has(kind) or issubclass(kind, tuple), kind

@@ -89,7 +89,7 @@ class Tree:
                 self._deliver(self.machine.enter(event, index))
 
     def settle(self, *events: Event | str) -> list[Decision]:
-        """End the batch, after these events; give what it decided."""
+        """End the batch, after these events; return what it decided."""
         self.enter(*events)
         self._begin()
         before = len(self.log)
@@ -97,14 +97,14 @@ class Tree:
         return [announced.decision for announced in self.log[before:]]
 
     def refused(self, event: Event) -> str:
-        """Enter an event that is to be refused, alone in a batch; give the message."""
+        """Enter an event that must be refused, alone in a batch; return the message."""
         decisions = self.settle(event)
         refusals = [one.message for one in decisions if one.kind is Kind.REJECTED]
         assert len(refusals) == len(decisions) == 1, decisions
         return refusals[0] or ""
 
-    def hear(self) -> str | None:
-        """Hear the owners in the middle of a batch; give why the last event was refused."""
+    def report_owners(self) -> str | None:
+        """Let the owners report in the middle of a batch; return why the last event was refused."""
         self._hear_owners()
         return self.machine.refusal_of(self.machine.entered)
 
@@ -118,7 +118,7 @@ class Tree:
             self.machine.now_us = at_us
 
     def run(self, scenario: Scenario) -> Sequence[Announced]:
-        """Give the log of a whole scenario."""
+        """Return the log of a whole scenario."""
         for index, step in enumerate(scenario):
             if step.at_us > self.machine.now_us:
                 self.pass_time(step.at_us)
@@ -132,7 +132,7 @@ class Tree:
     # What a program sees
 
     def bound(self) -> list[str]:
-        """Give every bind so far: ``app/ask node``."""
+        """Return every bind so far: ``app/ask node``."""
         bound = (one.decision for one in self.log if one.decision.kind is Kind.BOUND)
         return [f"{decision.app}/{decision.ask} {decision.node}" for decision in bound]
 
@@ -350,11 +350,11 @@ class Tree:
 
 
 def settled_tree(*nodes: str, vcore: int = 10) -> Tree:
-    """Give a tree with two queues, ``root.a`` and ``root.b``, that has decided on its nodes."""
-    made = Tree(building.configuration(building.queue("a"), building.queue("b")))
-    made.add_nodes(*nodes, vcore=vcore)
-    made.settle()
-    return made
+    """Return a tree with two queues, ``root.a`` and ``root.b``, that has decided on its nodes."""
+    tree = Tree(building.configuration(building.queue("a"), building.queue("b")))
+    tree.add_nodes(*nodes, vcore=vcore)
+    tree.settle()
+    return tree
 
 
 def props(**properties: str) -> dict[str, str]:
@@ -364,14 +364,14 @@ def props(**properties: str) -> dict[str, str]:
 BLOCKING = props(application_sort_blocking="enabled")
 
 
-def tree(*nodes: str, config: Configuration | None = None, **capacity: int) -> Tree:
-    made = Tree(config or configuration(made_queue("a"), made_queue("b")))
-    made.add_nodes(*nodes, **(capacity or {"vcore": 10}))
-    return made
+def make_tree(*nodes: str, config: Configuration | None = None, **capacity: int) -> Tree:
+    tree = Tree(config or configuration(made_queue("a"), made_queue("b")))
+    tree.add_nodes(*nodes, **(capacity or {"vcore": 10}))
+    return tree
 
 
-def told(decisions: list[Decision]) -> list[str]:
-    """Give decisions in short: ``bound p/x n``, ``p Starting``, ``root.a 5``."""
+def lines_of(decisions: list[Decision]) -> list[str]:
+    """Return decisions in short: ``bound p/x n``, ``p Starting``, ``root.a 5``."""
     lines: list[str] = []
     for one in decisions:
         if one.kind is Kind.APP_STATE:
@@ -383,37 +383,37 @@ def told(decisions: list[Decision]) -> list[str]:
     return lines
 
 
-def explain(here: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation:
+def explain(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation:
     """Explain an ask that is not bound; the scheduler is as it was afterwards."""
-    here.check()
-    found = explained(here, ask, at_us)
-    here.check()
+    tree.check()
+    found = explained(tree, ask, at_us)
+    tree.check()
     assert found is not None, f"{ask} is bound or unknown"
     return found
 
 
-def explained(here: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation | None:
+def explained(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> Explanation | None:
     app, _, name = ask.partition("/")
-    return here.machine.explain(app, name, at_us)
+    return tree.machine.explain(app, name, at_us)
 
 
-def why(here: Tree, ask: str = "p/x", at_us: int | None = None) -> str:
-    """Give the dominant reason of an ask."""
-    return str(explain(here, ask, at_us))
+def why(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> str:
+    """Return the dominant reason of an ask."""
+    return str(explain(tree, ask, at_us))
 
 
-def codes(here: Tree, ask: str = "p/x", at_us: int | None = None) -> list[Code]:
-    """Give the codes that hold of an ask, the dominant one first."""
-    return [reason.code for reason in explain(here, ask, at_us).reasons]
+def codes(tree: Tree, ask: str = "p/x", at_us: int | None = None) -> list[Code]:
+    """Return the codes that hold of an ask, the dominant one first."""
+    return [reason.code for reason in explain(tree, ask, at_us).reasons]
 
 
-def said(here: Tree, code: Code, ask: str = "p/x", at_us: int | None = None) -> str:
-    """Give what is said with a code, of which there is one."""
-    (message,) = (one.message for one in explain(here, ask, at_us).reasons if one.code is code)
+def message_of(tree: Tree, code: Code, ask: str = "p/x", at_us: int | None = None) -> str:
+    """Return the message of the only reason with a code."""
+    (message,) = (one.message for one in explain(tree, ask, at_us).reasons if one.code is code)
     return message
 
 
-def facts(here: Tree, code: Code, ask: str = "p/x") -> Mapping[str, Fact]:
-    """Give the facts that come with a code, of which there is one."""
-    (found,) = (one.facts for one in explain(here, ask).reasons if one.code is code)
+def facts(tree: Tree, code: Code, ask: str = "p/x") -> Mapping[str, Fact]:
+    """Return the facts of the only reason with a code."""
+    (found,) = (one.facts for one in explain(tree, ask).reasons if one.code is code)
     return found

@@ -37,7 +37,7 @@ PAGE_COUNT = 4
 
 
 def start(state: Path, *, until: str) -> list[str]:
-    """Run the service until it says something, kill it, and give all that it has said.
+    """Run the service until a line ends in some way, kill it, and return all lines.
 
     Args:
         state: Its folder.
@@ -50,18 +50,18 @@ def start(state: Path, *, until: str) -> list[str]:
     )
     watchdog = Timer(60, process.kill)
     watchdog.start()
-    said: list[str] = []
+    lines: list[str] = []
     with process:
         assert process.stdout is not None
         for line in process.stdout:
-            said.append(line.rstrip())
+            lines.append(line.rstrip())
             if line.rstrip().endswith(until):
                 process.kill()
                 break
-        said += [line.rstrip() for line in process.stdout]
+        lines += [line.rstrip() for line in process.stdout]
     watchdog.cancel()
-    assert any(line.endswith(until) for line in said), said
-    return said
+    assert any(line.endswith(until) for line in lines), lines
+    return lines
 
 
 def test_it_goes_on_after_every_kill(tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_it_goes_on_after_every_kill(tmp_path: Path) -> None:
 
     assert first == [f"{PAGE_COUNT} of {PAGE_COUNT} pages are left"]
     assert any("goes on after line" in line for line in third), third
-    said = [*second, *third, *last]
-    # A page may be said twice if the kill came before the scheduler had heard of its end.
-    assert {line for line in said if line.endswith(": printed")} == {
+    lines = [*second, *third, *last]
+    # A page may be printed twice if the kill came before the scheduler knew of its end.
+    assert {line for line in lines if line.endswith(": printed")} == {
         f"page-{number}: printed" for number in range(PAGE_COUNT)
     }
-    left = [int(found[1]) for line in said if (found := re.match(r"(\d+) of", line))]
+    left = [int(found[1]) for line in lines if (found := re.match(r"(\d+) of", line))]
     assert left == sorted(left, reverse=True)
     assert last[-1] == "done"
 
@@ -97,32 +97,32 @@ def service(mode: str) -> Generator[httpx.Client, None, None]:
     )
     watchdog = Timer(180, process.kill)
     watchdog.start()
-    said: list[str] = []
+    lines: list[str] = []
     with process:
         try:
             assert process.stderr is not None
-            with httpx.Client(base_url=_address(process, said), timeout=120) as client:
+            with httpx.Client(base_url=_address(process, lines), timeout=120) as client:
                 yield client
             process.send_signal(signal.SIGTERM)
-            said += process.stderr
+            lines += process.stderr
         finally:
             process.kill()  # if it has not ended by now
             watchdog.cancel()
-    everything = "".join(said)
-    assert "Application shutdown complete" in everything, everything
-    assert "Traceback" not in everything, everything
-    assert process.returncode in (0, -signal.SIGTERM), everything
+    output = "".join(lines)
+    assert "Application shutdown complete" in output, output
+    assert "Traceback" not in output, output
+    assert process.returncode in (0, -signal.SIGTERM), output
 
 
-def _address(process: subprocess.Popen[str], said: list[str]) -> str:
-    """Give the address of the service, when it is ready."""
+def _address(process: subprocess.Popen[str], lines: list[str]) -> str:
+    """Return the address of the service, when it is ready."""
     assert process.stderr is not None
     for line in process.stderr:
-        said.append(line)
+        lines.append(line)
         found = re.search(r"running on (http://\S+)", line)
         if found:
             return found[1]
-    pytest.fail("".join(said))
+    pytest.fail("".join(lines))
 
 
 @pytest.mark.parametrize("mode", ["thread", "guest"])
@@ -142,7 +142,7 @@ def test_the_service(mode: str) -> None:
             "pending": {"vcore": 2000},
         }
 
-        # Somebody waits for the second job while the first goes.
+        # A client waits for the second job while the first goes.
         with ThreadPoolExecutor() as pool:
             waiting = pool.submit(client.get, "/jobs/two", params={"wait": 30})
             assert client.delete("/jobs/one").status_code == 204

@@ -22,7 +22,7 @@ from muster.cli._main import muster
 POLICIES: tuple[Policy, ...] = ("fcfs", "easy")
 
 
-def here(*words: object) -> None:
+def call_directly(*words: object) -> None:
     """Run a command of Muster in this process."""
     assert words[:2] == ("-m", "muster")
     result = CliRunner().invoke(muster, [str(word) for word in words[2:]])
@@ -92,7 +92,7 @@ def test_a_log_is_read_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_each_start_of_a_week(policy: Policy) -> None:
-    outcome = compare(Trial(week(), policy), call=here)
+    outcome = compare(Trial(week(), policy), call=call_directly)
 
     assert outcome.differences == []
     assert (outcome.jobs, outcome.plain) == (391, 0)
@@ -102,7 +102,9 @@ def test_each_start_of_a_week(policy: Policy) -> None:
 
 def test_each_start_on_whole_nodes() -> None:
     """With names all agree; in a pool, whose processors have none, many start at other times."""
-    outcome = compare(Trial(whole_nodes(week(), 16), "easy", per_node=1, has_names=True), call=here)
+    outcome = compare(
+        Trial(whole_nodes(week(), 16), "easy", per_node=1, has_names=True), call=call_directly
+    )
 
     assert outcome.differences == []
     assert outcome.plain == 235
@@ -125,14 +127,14 @@ def small_trials(draw: st.DrawFn) -> Trial:
 
 @given(small_trials())
 def test_each_start_of_small_logs(trial: Trial) -> None:
-    assert compare(trial, call=here).differences == []
+    assert compare(trial, call=call_directly).differences == []
 
 
 @pytest.mark.takes_long
 @settings(max_examples=1000)
 @given(small_trials())
 def test_each_start_of_many_small_logs(trial: Trial) -> None:
-    assert compare(trial, call=here).differences == []
+    assert compare(trial, call=call_directly).differences == []
 
 
 @pytest.mark.takes_long
@@ -146,19 +148,19 @@ def test_each_start_of_long_logs(place: int) -> None:
 
 def test_one_altered_start_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     trial = Trial(Log("small", 4, SMALL), "easy")
-    outcome = compare(trial, altered={3: 14}, call=here)
+    outcome = compare(trial, altered={3: 14}, call=call_directly)
 
     assert outcome.differences == [Difference(3, 13, 14)]
     assert verdict([of_starts(trial, outcome)]) == 1
-    said = capsys.readouterr().out
-    assert "small, EASY: job 3: expected to start at 13 s, found at 14 s" in said
-    assert "1 differ  DIFFERS" in said
+    output = capsys.readouterr().out
+    assert "small, EASY: job 3: expected to start at 13 s, found at 14 s" in output
+    assert "1 differ  DIFFERS" in output
 
 
 def test_claims_that_hold_are_no_failure() -> None:
     trial = Trial(Log("small", 4, SMALL), "easy")
 
-    assert verdict([of_starts(trial, compare(trial, call=here))]) == 0
+    assert verdict([of_starts(trial, compare(trial, call=call_directly))]) == 0
 
 
 def test_a_job_that_never_starts_is_a_difference() -> None:

@@ -40,7 +40,7 @@ def run_text(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]
 
 
 def happened(output: str) -> list[tuple[str, str, str]]:
-    """Give what happened to what, and more of it, of the lines with a time."""
+    """Return what happened to what, and more of it, of the lines with a time."""
     lines = [line.split(maxsplit=4) for line in output.splitlines() if line[:7].strip()]
     return [(line[1], line[2], line[4]) for line in lines if is_time(line[0])]
 
@@ -107,7 +107,7 @@ def test_what_is_preempted_runs_again(demo: subprocess.CompletedProcess[str]) ->
 # Other files
 
 
-def test_a_job_that_fails_is_told_in_the_exit_status(
+def test_a_job_that_fails_shows_in_the_exit_status(
     run_text: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
     done = run_text(

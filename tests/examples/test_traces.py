@@ -33,8 +33,8 @@ def test_the_pods_ask_for_as_much_as_was_meant(openb: SimpleNamespace) -> None:
     pods, there = openb.read_pods(), openb.total_milli()
     assert (len(pods), there) == (8152, 6_212_000)
     drawn = openb.in_random_order(pods, 1.3 * there, 1)
-    asked = sum(pod.total_milli for pod in drawn)
-    assert 1.3 * there - 8000 < asked <= 1.3 * there
+    requested = sum(pod.total_milli for pod in drawn)
+    assert 1.3 * there - 8000 < requested <= 1.3 * there
     assert drawn == openb.in_random_order(pods, 1.3 * there, 1)
     assert drawn != openb.in_random_order(pods, 1.3 * there, 2)
 
@@ -90,8 +90,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     words = ["--config", configs[0], "--config", configs[1], "--format", "json"]
     result = CliRunner().invoke(muster, ["compare", feed, *words])
     assert result.exit_code == 1
-    given: dict[str, Any] = json.loads(result.stdout)
-    return given
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
 
 
 @pytest.mark.takes_long

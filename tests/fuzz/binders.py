@@ -1,4 +1,4 @@
-"""Binders to be fuzzed by the command: a good one, and one that must be found."""
+"""Binders for the fuzzing command: a good one, and one whose fault must be found."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ def _named(op: str, kind: str, **args: Any) -> Step:  # noqa: ANN401 - whatever 
 
 
 def _ask(op: str, name: str, within_us: int | None = None, **args: Any) -> Step:  # noqa: ANN401
-    said = {"app": "a", "ask": name, "resources": {"vcore": 1}, **args}
-    return Step(op, said, (("AddAsk", "a", name),), within_us=within_us)
+    fields = {"app": "a", "ask": name, "resources": {"vcore": 1}, **args}
+    return Step(op, fields, (("AddAsk", "a", name),), within_us=within_us)
 
 
 _LEAF: Final = {"name": "q", "properties": {"preemption.delay": "0s"}}
@@ -99,7 +99,7 @@ BINDS: Final = (
 def everything(
     chance: int, *, block_at: int | None = None, client: int = 0, client_at: int | None = None
 ) -> Program:
-    """Give the program, with the block or one client cancelled at a step of all tasks."""
+    """Return the program, with the block or one client cancelled at a step of all tasks."""
     clients = tuple(
         Client(one.steps, one.outside, client_at if number == client else None)
         for number, one in enumerate(CLIENTS)

@@ -38,7 +38,7 @@ class Mutant:
         name: What kind of bug it is.
         place: The function, as ``module:Class.method``.
         old: Words in it.
-        new: What stands there instead.
+        new: The words that replace them.
     """
 
     name: str
@@ -47,13 +47,13 @@ class Mutant:
     new: str
 
     def holder(self) -> tuple[Any, str]:
-        """Give the class that has the function, and the function's name."""
+        """Return the class that has the function, and the function's name."""
         module, _, path = self.place.partition(":")
         holder, _, name = path.partition(".")
         return getattr(import_module(module), holder), name
 
     def function(self) -> FunctionType:
-        """Give the function as it is at present."""
+        """Return the function as it is at present."""
         holder, name = self.holder()
         function = getattr(holder, name)
         assert isinstance(function, FunctionType)
@@ -405,7 +405,7 @@ MUTANTS: Final = (
 
 
 def bitten(mutant: Mutant) -> FunctionType:
-    """Give a function with its bug.
+    """Return a function with its bug.
 
     Raises:
         LookupError: If what is to be changed is not there.
@@ -443,7 +443,7 @@ def planted(mutant: Mutant) -> Generator[None]:
 
 @attrs.frozen
 class Verdict:
-    """What became of a bug."""
+    """The result of a hunt for a bug."""
 
     name: str
     found: bool
@@ -467,8 +467,8 @@ def _search(name: str, budget_s: float, seed: int) -> Verdict:
         finding = session.search(seed, PROGRAMS, tally)
         if finding is not None:
             fault = finding.outcome.faults[0].strip().splitlines()
-            said = fault[-1] if "Traceback" in fault[0] else fault[0]
-            return Verdict(name, True, said, tally.programs, time.monotonic() - began)
+            brief = fault[-1] if "Traceback" in fault[0] else fault[0]
+            return Verdict(name, True, brief, tally.programs, time.monotonic() - began)
         seed += 1
     return Verdict(name, False, "", tally.programs, time.monotonic() - began)
 
@@ -486,10 +486,10 @@ def hunt_apart(number: int, *, budget_s: float, seed: int) -> Verdict:
 
 
 def line(one: Verdict) -> str:
-    """Give what became of a bug."""
+    """Return the line of a bug."""
     found = "yes" if one.found else "NO"
-    told = f"{found:5}  {one.programs:>8,}  {one.seconds:>7.1f}  {one.name}"
-    return f"{told}\n{'':26}{one.oracle[:150]}".rstrip()
+    row = f"{found:5}  {one.programs:>8,}  {one.seconds:>7.1f}  {one.name}"
+    return f"{row}\n{'':26}{one.oracle[:150]}".rstrip()
 
 
 @click.command()

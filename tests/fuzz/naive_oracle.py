@@ -14,7 +14,7 @@ from tests.naive.scheduler import NaiveScheduler
 
 
 def naive(outcome: Outcome) -> list[str]:
-    """Say where the plain algorithm decides differently on what was let in."""
+    """Return where the plain algorithm decides differently on the same events."""
     story = outcome.story
     entries = list(decided((one.at_us, one.event) for one in story.entries))
     if any(speaks_of_queue_objects(event) for _, _, event in entries):
@@ -29,7 +29,7 @@ def naive(outcome: Outcome) -> list[str]:
 
 
 def speaks_of_queue_objects(event: Event | None) -> bool:
-    """Say whether an event is about Volcano Queues, which the plain algorithm does not know."""
+    """Return whether an event is about Volcano Queues, which the plain algorithm does not know."""
     match event:
         case Apply(objects):
             return any(isinstance(one.content, QueueObject) for one in objects)

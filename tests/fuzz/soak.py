@@ -31,10 +31,10 @@ MOST_SHRUNK: Final = 3
 """How many findings of a process are made small; it takes long, and may be the same again."""
 
 Line = dict[str, Any]
-"""What is told of one seed."""
+"""The result of one seed."""
 
 
-def work(first: int, stride: int, until: float, told: Queue[Line]) -> None:
+def work(first: int, stride: int, until: float, results: Queue[Line]) -> None:
     """Run seeds until the time is over."""
     session = Session(oracles=(naive,))
     found, seed = 0, first
@@ -42,7 +42,7 @@ def work(first: int, stride: int, until: float, told: Queue[Line]) -> None:
         tally = Tally()
         began = time.monotonic()
         finding = session.search(seed, PROGRAMS, tally)
-        told.put(line_of(seed, tally, finding, time.monotonic() - began))
+        results.put(line_of(seed, tally, finding, time.monotonic() - began))
         if finding is not None:
             found += 1
             if found == MOST_SHRUNK:
@@ -51,7 +51,7 @@ def work(first: int, stride: int, until: float, told: Queue[Line]) -> None:
 
 
 def line_of(seed: int, tally: Tally, finding: Finding | None, seconds: float) -> Line:
-    """Tell of one seed."""
+    """Make the line of one seed."""
     line: Line = {
         "seed": seed,
         "seconds": round(seconds, 3),
@@ -75,7 +75,7 @@ def line_of(seed: int, tally: Tally, finding: Finding | None, seconds: float) ->
 
 
 class Report:
-    """Adds up what is told."""
+    """Adds up results of seeds."""
 
     def __init__(self) -> None:
         self.seeds = self.programs = self.decisions = self.steps = 0
@@ -101,14 +101,14 @@ class Report:
             self.findings.append((line["seed"], line["finding"]))
 
     def brief(self) -> str:
-        """Say in one line how much was done."""
+        """Return in one line how much was done."""
         return (
             f"{self.seeds:,} seeds, {self.programs:,} programs, {self.calls.total():,} calls, "
             f"{len(self.orders):,} interleavings, {len(self.findings)} findings"
         )
 
     def text(self, seconds: float | None = None) -> str:
-        """Give the report."""
+        """Return the report."""
         quarter = max(1, len(self.peaks) // 4)
         early, late = max(self.peaks[:quarter], default=0), max(self.peaks, default=0)
         lines = [
@@ -134,7 +134,7 @@ class Report:
 
 
 def replay(token: str) -> bool:
-    """Run one program again, with all oracles; say if it finds something."""
+    """Run one program again, with all oracles; print the finding, if any."""
     finding = Session(oracles=(naive,)).replay(token)
     if finding is None:
         click.echo("nothing found")
@@ -145,13 +145,13 @@ def replay(token: str) -> bool:
 
 
 def soak(minutes: float, jobs: int, seed: int, out: Path) -> Report:
-    """Run processes for so many minutes, and write down what they tell."""
+    """Run processes for so many minutes, and write their lines into a file."""
     context = multiprocessing.get_context("spawn")
-    told: Queue[Line] = context.Queue()
+    results: Queue[Line] = context.Queue()
     began = time.time()
     until = began + minutes * 60
     workers = [
-        context.Process(target=work, args=(seed + job, jobs, until, told)) for job in range(jobs)
+        context.Process(target=work, args=(seed + job, jobs, until, results)) for job in range(jobs)
     ]
     for worker in workers:
         worker.start()
@@ -161,7 +161,7 @@ def soak(minutes: float, jobs: int, seed: int, out: Path) -> Report:
         while True:
             alive = any(worker.is_alive() for worker in workers)
             try:
-                line = told.get(timeout=1)
+                line = results.get(timeout=1)
             except Empty:
                 if not alive:
                     break

@@ -71,7 +71,7 @@ _OPTIONAL: Final = frozenset({"gang", "node"})
 
 
 def smallest(scenario: Sequence[Step], fails: Fails) -> list[Step]:
-    """Give a scenario that still fails, and of which no single part can be left out.
+    """Return a scenario that still fails, and of which no single part can be left out.
 
     Args:
         scenario: A scenario that fails.
@@ -101,7 +101,7 @@ def _shorter(steps: list[Step], fails: Fails) -> list[Step]:
 
 
 def _simpler(steps: list[Step], fails: Fails) -> list[Step]:
-    """Make single steps say less."""
+    """Simplify single steps."""
     for at in range(len(steps)):
         for _ in range(100):
             step = steps[at]
@@ -116,7 +116,7 @@ def _simpler(steps: list[Step], fails: Fails) -> list[Step]:
 
 
 def _less(step: Step) -> Iterator[What]:
-    """Give what a step could say instead that is simpler, one thing at a time."""
+    """Yield simpler forms of a step, each with one change."""
     what = step.what
     if isinstance(what, Configure):
         for config in _less_of(what.config):
@@ -189,7 +189,7 @@ Check = Callable[[Sequence[Step]], Counter[str]]
 """Runs a feed, and counts what was reached; it raises where something is wrong."""
 
 Line = dict[str, Any]
-"""What is told of one seed."""
+"""The result of one seed."""
 
 
 def _decides_the_same(steps: Sequence[Step]) -> Counter[str]:
@@ -314,7 +314,7 @@ def search(
 
 
 def fault(check: Check, steps: Sequence[Step], counts: Counter[str] | None = None) -> str | None:
-    """Say what is wrong with a feed, in many lines; None if nothing is."""
+    """Return what is wrong with a feed, in many lines; None if nothing is."""
     try:
         reached = check(steps)
     except AssertionError as difference:
@@ -327,7 +327,7 @@ def fault(check: Check, steps: Sequence[Step], counts: Counter[str] | None = Non
 
 
 def as_feed(steps: Sequence[Step]) -> str:
-    """Give a scenario as a feed."""
+    """Return a scenario as a feed."""
     items: list[Line] = []
     for step in steps:
         if isinstance(step.what, Marker):
@@ -346,8 +346,8 @@ def _block(item: Line) -> str:
     return yaml.safe_dump([json.loads(json.dumps(item))], sort_keys=False).rstrip()
 
 
-def work(theme: str, seeds: Sequence[int], told: Queue[Line], *, thorough: bool) -> None:
-    """Run seeds, and tell of each; the first at which something is wrong is the last."""
+def work(theme: str, seeds: Sequence[int], results: Queue[Line], *, thorough: bool) -> None:
+    """Run seeds, and report each; stop at the first at which something is wrong."""
     check = _check_of(theme, thorough=thorough)
     for seed in seeds:
         ran, counts, steps = search(theme, seed, FEEDS, thorough=thorough)
@@ -355,14 +355,14 @@ def work(theme: str, seeds: Sequence[int], told: Queue[Line], *, thorough: bool)
         if steps is not None:
             few = smallest(steps, lambda some: fault(check, some) is not None)
             line |= {"fault": fault(check, few), "feed": as_feed(few)}
-        told.put(line)
+        results.put(line)
         if steps is not None:
             return
 
 
 @attrs.define
 class Tally:
-    """What ran, and what was found first."""
+    """Sums of what ran, and the first finding."""
 
     feeds: int = 0
     counts: Counter[str] = attrs.field(factory=Counter[str])
@@ -379,11 +379,11 @@ class Tally:
 def soak(theme: str, feeds: int, jobs: int, seed: int, *, thorough: bool) -> Tally:
     """Run so many feeds in some processes, which stop at the first that finds something."""
     context = multiprocessing.get_context("spawn")
-    told: Queue[Line] = context.Queue()
+    results: Queue[Line] = context.Queue()
     seeds = range(seed, seed + -(-feeds // FEEDS))
     workers = [
         context.Process(
-            target=work, args=(theme, seeds[job::jobs], told), kwargs={"thorough": thorough}
+            target=work, args=(theme, seeds[job::jobs], results), kwargs={"thorough": thorough}
         )
         for job in range(jobs)
     ]
@@ -393,7 +393,7 @@ def soak(theme: str, feeds: int, jobs: int, seed: int, *, thorough: bool) -> Tal
     while True:
         alive = any(worker.is_alive() for worker in workers)
         try:
-            tally.add(told.get(timeout=1))
+            tally.add(results.get(timeout=1))
         except Empty:
             if not alive:
                 break

@@ -11,7 +11,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def tolerated(toleration: Toleration, taint: Taint) -> bool:
-    """Say whether a toleration is about a taint."""
+    """Return whether a toleration is about a taint."""
     same_effect = toleration.effect is None or toleration.effect == taint.effect
     if toleration.operator == "Exists":
         return same_effect and toleration.key in {"", taint.key}
@@ -19,13 +19,13 @@ def tolerated(toleration: Toleration, taint: Taint) -> bool:
 
 
 def keeping_off(node: Node, ask: Ask) -> list[Taint]:
-    """Give the taints of a node that keep an ask off."""
+    """Return the taints of a node that keep an ask off."""
     hard = [taint for taint in node.taints if taint.effect in {"NoSchedule", "NoExecute"}]
     return [taint for taint in hard if not any(tolerated(one, taint) for one in ask.tolerations)]
 
 
 def holds(requirement: Requirement, node: Node) -> bool:
-    """Say whether a requirement is true of a node."""
+    """Return whether a requirement is true of a node."""
     there = {**node.attributes, "metadata.name": node.name}
     found, values = there.get(requirement.key), requirement.values
     match requirement.operator:
@@ -45,12 +45,12 @@ def holds(requirement: Requirement, node: Node) -> bool:
 
 
 def wanted(node: Node, ask: Ask) -> bool:
-    """Say whether an ask has no affinity, or the node matches a term of it."""
+    """Return whether an ask has no affinity, or the node matches a term of it."""
     if ask.affinity is None:
         return True
     return any(len(term) > 0 and all(holds(one, node) for one in term) for term in ask.affinity)
 
 
 def open_to(node: Node, ask: Ask) -> bool:
-    """Say whether neither the affinity of an ask nor a taint stands against a node."""
+    """Return whether neither the affinity of an ask nor a taint stands against a node."""
     return wanted(node, ask) and not keeping_off(node, ask)

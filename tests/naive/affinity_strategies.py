@@ -147,7 +147,7 @@ def _asking(ask: AddAsk, random: Random, habits: Habits, nodes: Sequence[str]) -
 
 
 def _change(random: Random, nodes: Sequence[str]) -> UpdateNode:
-    """Give a change of what a node has or keeps off, and of nothing else."""
+    """Return a change of what a node has or keeps off, and of nothing else."""
     attributes = random.choice((None, *_ATTRIBUTES))
     taints = None if attributes is not None and random.random() < 0.5 else _taints(random, 0.5)
     return UpdateNode(random.choice(nodes), attributes=attributes, taints=taints)

@@ -50,7 +50,7 @@ from tests.naive import (
     state,
     usage,
 )
-from tests.naive.picture import INT32_MAX, INT32_MIN, Picture, some_held, within
+from tests.naive.picture import INT32_MAX, INT32_MIN, Picture, fits_limits, some_held
 from tests.naive.state import BUILT_IN_CLASSES, App, Ask, AskShape, Node, PriorityClass, World
 
 MAX_CLASS_VALUE = 1_000_000_000
@@ -127,7 +127,7 @@ def run_out(world: World, now_us: int) -> None:
 
 
 def limit_end(ask: Ask) -> int | None:
-    """Give when a bound ask has run for as long as it may, in microseconds; None if never."""
+    """Return when a bound ask has run for as long as it may, in microseconds; None if never."""
     return None if ask.limit_us is None else ask.bound_at_us + ask.limit_us
 
 
@@ -149,10 +149,10 @@ def expire(world: World, now_us: int) -> None:
 
 
 def _age(world: World, ask: Ask) -> tuple[object, ...]:
-    """Give the place of an ask among all asks, whatever their priorities."""
+    """Return the place of an ask among all asks, whatever their priorities."""
     gang = None if ask.gang is None else world.gangs[ask.gang]
-    came = ask.creation[0] if gang is None or gang.creation is None else gang.creation
-    return (came, ask.gang or "", ask.creation, ask.number)
+    creation = ask.creation[0] if gang is None or gang.creation is None else gang.creation
+    return (creation, ask.gang or "", ask.creation, ask.number)
 
 
 def complete(world: World, ask: Ask, now_us: int, message: str | None = None) -> None:
@@ -161,8 +161,8 @@ def complete(world: World, ask: Ask, now_us: int, message: str | None = None) ->
 
 
 def _end(world: World, ask: Ask, now_us: int, reason: Reason, message: str | None) -> None:
-    said = ask.say(Kind.RELEASED, ask.node, reason)
-    world.log.append(said._replace(message=message))
+    decision = ask.say(Kind.RELEASED, ask.node, reason)
+    world.log.append(decision._replace(message=message))
     _gone(world, ask, now_us)
 
 
@@ -248,7 +248,7 @@ def _add_app(world: World, event: AddApp) -> None:
     path = placement.queue_for(world, event)
     directory.make_missing(world, path)
     skips = event.tags.get("application.stateaware.disable") == "true"
-    app = App(event.app, path, world.here, skips, event.user, event.groups)
+    app = App(event.app, path, world.event_position, skips, event.user, event.groups)
     app.counts_for = order.group_for(world, app)
     world.apps[event.app] = app
     lifecycle.enter(world, app, "New")
@@ -269,7 +269,7 @@ def _remove_app(world: World, event: RemoveApp) -> None:
 
 
 def add_ask(world: World, event: AddAsk, now_us: int, *, is_bound: bool = False) -> list[Ask]:
-    """Add the asks of an event; give them."""
+    """Add the asks of an event; return them."""
     app = _app(world, event.app)
     _refuse_if(app.state == "Completed", f"app: {event.app!r} has completed")
     _refuse_if(not event.resources and not event.devices, "resources: there is nothing in it")
@@ -294,7 +294,7 @@ def add_ask(world: World, event: AddAsk, now_us: int, *, is_bound: bool = False)
             name=name,
             resources=event.resources,
             priority=priority,
-            creation=world.here,
+            creation=world.event_position,
             number=number,
             required=event.node,
             selector=dict(event.selector),
@@ -317,7 +317,7 @@ def add_ask(world: World, event: AddAsk, now_us: int, *, is_bound: bool = False)
     gangs.join(world, asks)
     app.asks.update((ask.name, ask) for ask in asks)
     if event.devices:
-        world.came += [AskShape.of(event.devices, event.resources) for _ in asks]
+        world.shapes += [AskShape.of(event.devices, event.resources) for _ in asks]
     lifecycle.ask_came(world, app)
     return asks
 
@@ -517,7 +517,7 @@ def _start(world: World, ask: Ask, node_name: str, now_us: int) -> None:
     """Bind a pod where it runs already; that satisfies its gang."""
     node = world.nodes.get(node_name)
     picture = Picture(world)
-    room = node is not None and within(ask.wants, picture.used[node.name], _all_of(node, ask))
+    room = node is not None and fits_limits(ask.wants, picture.used[node.name], _all_of(node, ask))
     if node is None or not room or not picture.fits_headroom(ask):
         msg = f"manifest.spec.nodeName: {node_name!r} has no room"
         raise RefusedError(msg)

@@ -94,7 +94,7 @@ class BackOffAssembly(EvictionAssembly):
 
     @override
     def what(self, kind: str, choices: Choices) -> What:
-        """Give what a move means."""
+        """Return what a move means."""
         makers: dict[str, Callable[[list[Ask], Choices], What]] = {
             "work_failed": self._work_failed,
             "fails_again": self._fails_again,
@@ -109,7 +109,7 @@ class BackOffAssembly(EvictionAssembly):
         return what
 
     def _work_failed(self, bound: list[Ask], choices: Choices) -> What:
-        """Give a bound ask whose work failed, mostly one that has a retry left."""
+        """Return a bound ask whose work failed, mostly one that has a retry left."""
         fitting = [ask for ask in bound if ask.retries]
         if not fitting or choices.one_in(5):
             fitting = bound
@@ -118,7 +118,7 @@ class BackOffAssembly(EvictionAssembly):
         return _failed(choices.of(fitting), choices)
 
     def _fails_again(self, bound: list[Ask], choices: Choices) -> What:
-        """Give a bound ask that failed, and let its next binds fail, too."""
+        """Return a bound ask that failed, and let its next binds fail, too."""
         ask = choices.of(bound)
         self._put(FailBind(ask.app.name, ask.name, choices.of(_TIMES)))
         return _failed(ask, choices) if ask.retries else BindFailed(ask.app.name, ask.name)
@@ -146,7 +146,7 @@ def _failed(ask: Ask, choices: Choices) -> Release:
 
 
 def retimed(config: Configuration, choices: Choices) -> Configuration:
-    """Give a configuration that differs from another one in its delays alone."""
+    """Return a configuration that differs from another one in its delays alone."""
     texts = choices.of(DELAYS)
     return attrs.evolve(config, root=_retimed(config.root, texts, choices, None))
 

@@ -251,7 +251,7 @@ class BackfillAssembly(EvictionAssembly):
 
     @override
     def add_members(self, choices: Choices) -> What:
-        """Give members of a gang that come, often after a small one that takes its pick first."""
+        """Return members of a gang that come, often after a small one that takes its pick first."""
         what = super().add_members(choices)
         if not isinstance(what, AddAsk) or not what.count or choices.one_in(3):
             return what
@@ -269,7 +269,7 @@ class BackfillAssembly(EvictionAssembly):
 
     @override
     def comer(self, number: int, path: str) -> AddApp:
-        """Give one of the first applications, of one of some users."""
+        """Return one of the first applications, of one of some users."""
         user = _USERS[number % len(_USERS)] if self._plans.limits else "u1"
         return attrs.evolve(super().comer(number, path), user=user)
 
@@ -279,19 +279,19 @@ Properties = tuple[tuple[str, str], ...]
 
 
 def reordered(config: Configuration, theme: Theme, choices: Choices) -> Configuration:
-    """Give a configuration that differs from another one in what backfill asks for alone."""
+    """Return a configuration that differs from another one in what backfill asks for alone."""
     return _with_own(config, lambda _: _drawn_properties(theme, choices))
 
 
 def greedy(config: Configuration, order: str | None) -> Configuration:
-    """Give a configuration in which every queue is greedy: it says so, or nothing at all."""
+    """Return a configuration in which every queue is greedy: it says so, or nothing at all."""
 
     def own(properties: Properties) -> Mapping[str, str]:
-        said = {name: text for name, text in properties if name in NAMES}
-        return {} if order is None else {**said, ORDER: order}
+        backfill = {name: text for name, text in properties if name in NAMES}
+        return {} if order is None else {**backfill, ORDER: order}
 
     def below(queue: QueueConfig) -> QueueConfig:
-        """Give a queue whose template, and those below it, say the same."""
+        """Return a queue whose template, and those below it, say the same."""
         template = queue.template
         if template is not None:
             kept = {name: text for name, text in template.properties if name not in NAMES}
@@ -304,7 +304,7 @@ def greedy(config: Configuration, order: str | None) -> Configuration:
 
 
 def unordered(scenario: Sequence[Step], order: str | None) -> list[Step]:
-    """Give a scenario in which every queue is greedy: it says so, or no name of this is used."""
+    """Return a scenario in which every queue is greedy: it says so, or no name of this is used."""
 
     def without(what: What) -> What:
         if isinstance(what, Configure):
@@ -322,13 +322,13 @@ def _drawn_properties(theme: Theme, choices: Choices) -> Mapping[str, str]:
 
 
 def _with_own(
-    config: Configuration, said: Callable[[QueueConfig], Mapping[str, str]]
+    config: Configuration, properties_of: Callable[[QueueConfig], Mapping[str, str]]
 ) -> Configuration:
-    """Give a configuration whose queues say something else of what backfill asks for."""
+    """Return a configuration whose queues say something else of what backfill asks for."""
 
     def again(queue: QueueConfig, above: Settings | None) -> QueueConfig:
         own = {name: text for name, text in queue.own_properties if name not in NAMES}
-        own |= said(queue)
+        own |= properties_of(queue)
         settings = settings_of(own, queue.path, above)
         children = tuple(again(child, settings) for child in queue.children)
         return attrs.evolve(

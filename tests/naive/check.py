@@ -32,7 +32,7 @@ class Check:
         self._drive = Drive(NaiveScheduler(), self._write)
 
     def run(self, items: Iterator[FeedItem]) -> Iterator[tuple[FeedItem | None, Mismatch]]:
-        """Play a feed; give the differences, each with its place."""
+        """Play a feed; return the differences, each with its place."""
         for item in items:
             self._drive.step(item.index, Step(item.at_us, _what(item)))
             if isinstance(item.content, Expect):
@@ -92,7 +92,7 @@ def _compare_gang(name: str, expected: ExpectedGang, snapshot: Snapshot) -> Iter
 
 
 def main(feeds: list[str]) -> int:
-    """Check feeds; give the exit status."""
+    """Check feeds; return the exit status."""
     status = 0
     for feed in feeds:
         differences = list(Check().run(iter(read_feed(feed))))

@@ -231,7 +231,7 @@ class DeviceAssembly(EvictionAssembly):
 
     @override
     def what(self, kind: str, choices: Choices) -> What:
-        """Give what a move means."""
+        """Return what a move means."""
         about = self._devices
         # A move has not so many choices that some are left when all others are made.
         stock, replaced = choices.of(about.stocks), choices.one_in(2)
@@ -246,7 +246,7 @@ class DeviceAssembly(EvictionAssembly):
         return what
 
     def _needs(self, choices: Choices) -> tuple[Needs, Resources, bool]:
-        """Give what an ask could need, and whether it needs no devices."""
+        """Return what an ask could need, and whether it needs no devices."""
         about = self._devices
         return choices.of(about.needs), choices.of(about.cores), choices.one_in(about.plain)
 
@@ -442,7 +442,7 @@ class TopologyAssembly(DeviceAssembly):
 
     @override
     def what(self, kind: str, choices: Choices) -> What:
-        """Give what a move means."""
+        """Return what a move means."""
         attributes = choices.of(self._topologies.attributes)
         topology, moves = choices.of(self._topologies.topologies), not choices.one_in(3)
         held = [ask for ask in self.drive.model.world.asks() if ask.held and ask.gang]

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 
 
 def canonical(text: str) -> str:
-    """Give a path as written by a user in lower case and from the root.
+    """Return a path as written by a user in lower case and from the root.
 
     Raises:
         RefusedError: If a part of it is no name of a queue.
@@ -40,7 +40,7 @@ def canonical(text: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Say whether a text is a legal name of a queue."""
+    """Return whether a text is a legal name of a queue."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -60,7 +60,7 @@ def configured(config: QueueConfig) -> Queue:
 
 
 def flatten(config: QueueConfig) -> Iterator[QueueConfig]:
-    """Give a configured queue and all below it."""
+    """Yield a configured queue and all below it."""
     yield config
     for child in config.children:
         yield from flatten(child)
@@ -72,8 +72,8 @@ def check_place(world: World, path: str) -> None:
     Raises:
         RefusedError: If that is no leaf, drains, or cannot be made.
     """
-    nearest = next(world.queues[here] for here in lineage(path) if here in world.queues)
-    if any(world.queues[here].draining for here in lineage(nearest.path)):
+    nearest = next(world.queues[prefix] for prefix in lineage(path) if prefix in world.queues)
+    if any(world.queues[prefix].draining for prefix in lineage(nearest.path)):
         msg = f"queue: {path!r} is draining"
         raise RefusedError(msg)
     if nearest.path == path:
@@ -86,10 +86,10 @@ def check_place(world: World, path: str) -> None:
 
 
 def _may_create(world: World, queue: Queue) -> bool:
-    """Say whether queues may be made on the fly below a parent."""
+    """Return whether queues may be made on the fly below a parent."""
     if queue.settings.create is not None:
         return queue.settings.create
-    if any(world.queues[here].template is not None for here in lineage(queue.path)):
+    if any(world.queues[prefix].template is not None for prefix in lineage(queue.path)):
         return True
     return not world.config.root.children
 
@@ -107,7 +107,10 @@ def check_admitted(world: World, path: str, user: str | None, groups: tuple[str,
         if acl is not None
     ]
     on_path = [
-        acl for here in lineage(path) if here in world.queues for acl in world.queues[here].acls
+        acl
+        for prefix in lineage(path)
+        if prefix in world.queues
+        for acl in world.queues[prefix].acls
     ]
     if lists and not any(_admits(acl, user, groups) for acl in on_path):
         msg = f"user: {user!r} may not submit to {path!r}"
@@ -122,14 +125,14 @@ def _admits(acl: Acl, user: str | None, groups: tuple[str, ...]) -> bool:
 
 def make_missing(world: World, path: str) -> None:
     """Make the queues on ``path`` that do not exist, the last one as a leaf."""
-    missing = [here for here in lineage(path) if here not in world.queues]
-    for here in reversed(missing):
-        world.queues[here] = _made_on_the_fly(world, here, is_leaf=here == path)
+    missing = [prefix for prefix in lineage(path) if prefix not in world.queues]
+    for prefix in reversed(missing):
+        world.queues[prefix] = _made_on_the_fly(world, prefix, is_leaf=prefix == path)
 
 
 def _made_on_the_fly(world: World, path: str, *, is_leaf: bool) -> Queue:
     above = world.queues[parent_path(path) or ROOT]
-    templates = [world.queues[here].template for here in lineage(above.path)]
+    templates = [world.queues[prefix].template for prefix in lineage(above.path)]
     template = next((found for found in templates if found is not None), None)
     if template is None or not is_leaf or path == RECOVERY:
         return Queue(
@@ -239,7 +242,7 @@ def undo_bound(world: World, app: App, now_us: int) -> None:
     lines = [
         index
         for index, one in enumerate(world.log)
-        if index >= rounds.said and one.kind is Kind.APP_STATE and one.app == app.name
+        if index >= rounds.log_length and one.kind is Kind.APP_STATE and one.app == app.name
     ]
     app.state, app.deadline = rounds.states[app.name]
     length = len(world.log)
@@ -278,7 +281,7 @@ _GROUP: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 
 
 def queue_for(world: World, event: AddApp) -> str:
-    """Give the path of the queue to which an application comes; it need not exist yet.
+    """Return the path of the queue to which an application comes; it need not exist yet.
 
     Raises:
         RefusedError: If it may come to none.
@@ -295,13 +298,13 @@ def queue_for(world: World, event: AddApp) -> str:
 
 
 def place(world: World, event: AddApp) -> str:
-    """Give the path of the queue to which the rules let an application come.
+    """Return the path of the queue to which the rules let an application come.
 
     Raises:
         RefusedError: If no rule gives a queue that may be used, or one gives an illegal name.
     """
     for rule in world.config.placement_rules:
-        path = given(world, rule, event)
+        path = path_of_rule(world, rule, event)
         if path is not None and _may_be_used(world, path, event):
             return path
     if event.tags.get(FORCE) == "true":
@@ -312,8 +315,8 @@ def place(world: World, event: AddApp) -> str:
     raise RefusedError(msg)
 
 
-def given(world: World, rule: PlacementRule, event: AddApp) -> str | None:
-    """Give the path of the queue that a rule gives; None if it does not match.
+def path_of_rule(world: World, rule: PlacementRule, event: AddApp) -> str | None:
+    """Return the path of the queue that a rule gives; None if it does not match.
 
     Raises:
         RefusedError: If the name that it gives is illegal.
@@ -337,7 +340,7 @@ def _path(world: World, rule: PlacementRule, name: str, event: AddApp) -> str | 
     below = _checked(name if fixed else name.replace(".", "_dot_"))
     above: str | None = ROOT
     if rule.parent is not None:
-        above = given(world, rule.parent, event)
+        above = path_of_rule(world, rule.parent, event)
     if above is None or (above in world.queues and not world.queues[above].is_parent):
         return None
     return f"{above}.{below}"
@@ -362,7 +365,7 @@ def _name(rule: PlacementRule, event: AddApp) -> str:
 
 
 def passes(who: PlacementFilter, event: AddApp) -> bool:
-    """Say whether a filter lets a rule be for an application."""
+    """Return whether a filter lets a rule be for an application."""
     if not who.users and not who.groups:
         return not who.deny
     hit = bool(event.user) and _has(who.users, _USER, event.user or "")
@@ -377,11 +380,11 @@ def _has(names: tuple[str, ...], legal: re.Pattern[str], name: str) -> bool:
 
 
 def _may_be_used(world: World, path: str, event: AddApp) -> bool:
-    """Say whether an application may come to a queue, which need not exist yet."""
+    """Return whether an application may come to a queue, which need not exist yet."""
     if RECOVERY in lineage(path):
         return False
-    nearest = next(world.queues[here] for here in lineage(path) if here in world.queues)
-    if any(world.queues[here].draining for here in lineage(nearest.path)):
+    nearest = next(world.queues[prefix] for prefix in lineage(path) if prefix in world.queues)
+    if any(world.queues[prefix].draining for prefix in lineage(nearest.path)):
         return False
     try:
         check_admitted(world, path, event.user, event.groups)

@@ -235,7 +235,7 @@ class EvictionAssembly(GangAssembly):
 
     @override
     def what(self, kind: str, choices: Choices) -> What:
-        """Give what a move means."""
+        """Return what a move means."""
         if kind in {"add_priority_class", "apply_class"}:
             names = [one.name for one in CLASSES]
             new = AddPriorityClass(choices.of(names), choices.of(_VALUES), choices.one_in(2))
@@ -251,7 +251,7 @@ class EvictionAssembly(GangAssembly):
 
     @override
     def some_app(self, choices: Choices) -> str:
-        """Give mostly another application than last time, so that queues compete."""
+        """Return mostly another application than last time, so that queues compete."""
         apps = [app.name for app in self.drive.model.world.in_queues()]
         if not apps or choices.one_in(24):
             return super().some_app(choices)
@@ -270,13 +270,13 @@ class EvictionAssembly(GangAssembly):
         self.apps = max(9, len(paths))
 
     def comer(self, number: int, path: str) -> AddApp:
-        """Give one of the first applications, which comes to a leaf."""
+        """Return one of the first applications, which comes to a leaf."""
         groups = ("g1",) if number % 2 else ()
         return AddApp(f"p{number}", path, "u1", groups)
 
     @override
     def add_members(self, choices: Choices) -> What:
-        """Give members of a gang that come, mostly as many as it needs."""
+        """Return members of a gang that come, mostly as many as it needs."""
         what = super().add_members(choices)
         if not isinstance(what, AddAsk) or choices.one_in(4):
             return what

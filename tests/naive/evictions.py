@@ -32,7 +32,7 @@ from tests.naive.state import ROOT, Ask, Gang, Node, Trial, World, alike, evicte
 
 @attrs.frozen
 class Claim(ABC):
-    """What one ask may take as things are.
+    """What one ask may take in the present state.
 
     Attributes:
         world: What there is.
@@ -51,26 +51,26 @@ class Claim(ABC):
 
     @abstractmethod
     def in_scope(self, victim: Ask) -> bool:
-        """Say whether an ask with a node can be a victim at all."""
+        """Return whether an ask with a node can be a victim at all."""
 
     @abstractmethod
     def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
-        """Say whether a victim may go as things are, and all of its unit with it."""
+        """Return whether a victim may go now, and all of its unit with it."""
 
     @abstractmethod
     def order(self, picture: Picture, victim: Ask) -> tuple[object, ...]:
-        """Give what victims are sorted by, as things are."""
+        """Return the key that sorts victims now."""
 
     @abstractmethod
     def rank(self, victim: Ask) -> tuple[int, ...]:
-        """Give what nodes are told apart by: the lower, the sooner its victims go."""
+        """Return the key that orders nodes by their victims: the lowest loses its victims first."""
 
     @abstractmethod
     def message(self, victim: Ask) -> str:
-        """Say to a person why a victim went."""
+        """Return the message about a victim, for people."""
 
     def _inside(self, victim: Ask) -> bool:
-        """Say whether a victim is below the top, no partner of the ask and no node service."""
+        """Return whether a victim is below the top, no partner of the ask and no node service."""
         if is_service(self.world, victim):
             return False
         if self.ask.gang is not None and victim.gang is not None:
@@ -80,7 +80,7 @@ class Claim(ABC):
         return victim.held and self.top in lineage(victim.app.queue)
 
     def _keeps_guarantees(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
-        """Say whether the loss of a unit leaves the queues of one of it what is guaranteed."""
+        """Return whether the loss of a unit leaves the queues of one of it what is guaranteed."""
         paths = branch(victim.app.queue, self.ask.app.queue)
         return keeps_guarantees(picture, paths, victim, unit)
 
@@ -88,7 +88,7 @@ class Claim(ABC):
 def keeps_guarantees(
     picture: Picture, paths: Sequence[str], victim: Ask, unit: Sequence[Ask]
 ) -> bool:
-    """Say whether the loss of a unit leaves some queues of one of it what is guaranteed."""
+    """Return whether the loss of a unit leaves some queues of one of it what is guaranteed."""
     for path in paths:
         least = deserved_by(picture.world, path)
         inside = [one for one in unit if path in lineage(one.app.queue)]
@@ -100,12 +100,12 @@ def keeps_guarantees(
 
 
 def protection_ends(world: World, ask: Ask) -> int:
-    """Give the instant from which on a bound ask may be taken, as its leaf has it."""
+    """Return the instant from which on a bound ask may be taken, as its leaf has it."""
     return ask.bound_at_us + world.queues[ask.app.queue].settings.min_runtime_us
 
 
 def is_protected(world: World, ask: Ask) -> bool:
-    """Say whether an ask has not been bound for long enough to be taken."""
+    """Return whether an ask has not been bound for long enough to be taken."""
     protected = ask.place is AskPlace.BOUND and world.now_us < protection_ends(world, ask)
     world.reached["protected"] += protected
     return protected
@@ -132,7 +132,9 @@ class Reclaim(Claim):
         if self.claimant in lineage(leaf) or not self._inside(victim):
             return False
         settings = self.world.queues[leaf].settings
-        return settings.reclaimable and gives(settings) and not is_protected(self.world, victim)
+        return (
+            settings.reclaimable and takes_part(settings) and not is_protected(self.world, victim)
+        )
 
     @override
     def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
@@ -158,7 +160,7 @@ class Reclaim(Claim):
         by_weight = self.claimant in self.world.deserved
         self.world.reached["reclaimed by weight"] += by_weight
         least = "what it deserves" if by_weight else "its guaranteed"
-        return f"for {_full(self.ask)}: {self.claimant} is below {least}"
+        return f"for {full_name(self.ask)}: {self.claimant} is below {least}"
 
 
 @attrs.frozen
@@ -172,9 +174,11 @@ class Preemption(Claim):
 
     @override
     def in_scope(self, victim: Ask) -> bool:
-        if not self._inside(victim) or not gives(self.world.queues[victim.app.queue].settings):
+        if not self._inside(victim) or not takes_part(self.world.queues[victim.app.queue].settings):
             return False
-        return self._of(victim) < self._against(victim) and not is_protected(self.world, victim)
+        return self._victim_priority(victim) < self._ask_priority(victim) and not is_protected(
+            self.world, victim
+        )
 
     @override
     def may_lose(self, picture: Picture, victim: Ask, unit: Sequence[Ask]) -> bool:
@@ -182,23 +186,23 @@ class Preemption(Claim):
 
     @override
     def order(self, picture: Picture, victim: Ask) -> tuple[object, ...]:
-        return (self._of(victim), -victim.held_order)
+        return (self._victim_priority(victim), -victim.held_order)
 
     @override
     def rank(self, victim: Ask) -> tuple[int, ...]:
-        return (self._of(victim),)
+        return (self._victim_priority(victim),)
 
     @override
     def message(self, victim: Ask) -> str:
-        mine, other = self._against(victim), self._of(victim)
-        return f"for {_full(self.ask)}: its effective priority {mine} is above {other}"
+        own, other = self._ask_priority(victim), self._victim_priority(victim)
+        return f"for {full_name(self.ask)}: its effective priority {own} is above {other}"
 
-    def _of(self, victim: Ask) -> int:
-        """Give the effective priority of a victim, beside the ask."""
+    def _victim_priority(self, victim: Ask) -> int:
+        """Return the effective priority of a victim, beside the ask."""
         return effective_priority(self.world, victim, self.ask.app.queue)
 
-    def _against(self, victim: Ask) -> int:
-        """Give the effective priority of the ask, beside a victim."""
+    def _ask_priority(self, victim: Ask) -> int:
+        """Return the effective priority of the ask, beside a victim."""
         return effective_priority(self.world, self.ask, victim.app.queue)
 
 
@@ -229,11 +233,11 @@ class Service(Claim):
 
     @override
     def message(self, victim: Ask) -> str:
-        return f"for {_full(self.ask)}: it is a node service and requires {self.ask.required}"
+        return f"for {full_name(self.ask)}: it is a node service and requires {self.ask.required}"
 
 
 def effective_priority(world: World, ask: Ask, other_leaf: str) -> int:
-    """Give the priority of an ask as seen from where its path meets that of another leaf."""
+    """Return the priority of an ask as seen from where its path meets that of another leaf."""
     value = ask.priority
     for path in branch(ask.app.queue, other_leaf):
         settings = world.queues[path].settings
@@ -242,12 +246,12 @@ def effective_priority(world: World, ask: Ask, other_leaf: str) -> int:
 
 
 def branch(path: str, other: str) -> list[str]:
-    """Give a queue and those above it, up to below where its path meets that of another one."""
-    return [here for here in lineage(path) if here not in lineage(other)]
+    """Return a queue and those above it, up to below where its path meets that of another one."""
+    return [prefix for prefix in lineage(path) if prefix not in lineage(other)]
 
 
 def reclaim(picture: Picture, ask: Ask, now_us: int) -> Claim | None:
-    """Give what an ask may reclaim; None if nothing at all."""
+    """Return what an ask may reclaim; None if nothing at all."""
     world, claimant = picture.world, _claimant(picture, ask)
     if claimant is None or not _may_ask(world, ask, now_us):
         return None
@@ -255,12 +259,12 @@ def reclaim(picture: Picture, ask: Ask, now_us: int) -> Claim | None:
 
 
 def service(picture: Picture, ask: Ask, _: int) -> Claim:
-    """Give what a node service may take that lacks only room: always something, and at once."""
+    """Return what a node service may take that lacks only room: always something, and at once."""
     return Service(picture.world, ask, ROOT)
 
 
 def preemption(picture: Picture, ask: Ask, now_us: int) -> Claim | None:
-    """Give what an ask may preempt; None if nothing at all."""
+    """Return what an ask may preempt; None if nothing at all."""
     world = picture.world
     if not ask.preempts or not _may_ask(world, ask, now_us):
         return None
@@ -268,34 +272,37 @@ def preemption(picture: Picture, ask: Ask, now_us: int) -> Claim | None:
 
 
 def may_come_true(world: World, ask: Ask) -> bool:
-    """Say whether an ask could ever claim anything once its delay is over."""
+    """Return whether an ask could ever claim anything once its delay is over."""
     settings = world.queues[ask.app.queue].settings
-    if not world.config.preemption_enabled or not gives(settings):
+    if not world.config.preemption_enabled or not takes_part(settings):
         return False
     above = [path for path in lineage(ask.app.queue) if path != ROOT]
-    return ask.preempts or any(_named(world, path, ask) for path in above)
+    return ask.preempts or any(_types_with_a_right(world, path, ask) for path in above)
 
 
 def delay_ends(world: World, ask: Ask) -> int:
-    """Give the instant from which on an ask may claim something."""
+    """Return the instant from which on an ask may claim something."""
     return ask.since_us + world.queues[ask.app.queue].settings.preemption_delay_us
 
 
 def _may_ask(world: World, ask: Ask, now_us: int) -> bool:
     settings = world.queues[ask.app.queue].settings
     ready = now_us >= delay_ends(world, ask)
-    return world.config.preemption_enabled and gives(settings) and ready
+    return world.config.preemption_enabled and takes_part(settings) and ready
 
 
-def gives(settings: Settings) -> bool:
-    """Say whether the asks of a leaf may take, and may be taken."""
+def takes_part(settings: Settings) -> bool:
+    """Return whether the asks of a leaf may take, and may be taken."""
     return settings.preemption_policy is not PreemptionPolicy.DISABLED
 
 
 def _claimant(picture: Picture, ask: Ask) -> str | None:
-    """Give the nearest queue that may reclaim for an ask."""
+    """Return the nearest queue that may reclaim for an ask."""
     for path in lineage(ask.app.queue):
-        least, named = deserved_by(picture.world, path), _named(picture.world, path, ask)
+        least, named = (
+            deserved_by(picture.world, path),
+            _types_with_a_right(picture.world, path, ask),
+        )
         used = picture.allocated[path]
         within = all(used.get(t, 0) + ask.wants[t] <= least.get(t, 0) for t in named)
         if path != ROOT and named and within:
@@ -304,26 +311,26 @@ def _claimant(picture: Picture, ask: Ask) -> str | None:
 
 
 def deserved_by(world: World, path: str) -> Mapping[str, int]:
-    """Give what a queue keeps and may take back: by weight, or else what it is guaranteed."""
+    """Return what a queue keeps and may take back: by weight, or else what it is guaranteed."""
     return world.deserved.get(path, world.queues[path].guaranteed)
 
 
-def _named(world: World, path: str, ask: Ask) -> list[str]:
-    """Give the types of an ask that a queue has a right to; by weight that is each."""
+def _types_with_a_right(world: World, path: str, ask: Ask) -> list[str]:
+    """Return the types of an ask that a queue has a right to; by weight that is each."""
     if path in world.deserved:
         return list(ask.wants)
     return [name for name in ask.wants if world.queues[path].guaranteed[name]]
 
 
 def _fence(world: World, path: str) -> str:
-    """Give the nearest queue from here upward with a fence, or the root."""
-    for here in lineage(path):
-        if world.queues[here].settings.preemption_policy is PreemptionPolicy.FENCE:
-            return here
+    """Return the nearest queue from here upward with a fence, or the root."""
+    for prefix in lineage(path):
+        if world.queues[prefix].settings.preemption_policy is PreemptionPolicy.FENCE:
+            return prefix
     return ROOT
 
 
-def _full(ask: Ask) -> str:
+def full_name(ask: Ask) -> str:
     return f"{ask.app.name}/{ask.name}"
 
 
@@ -333,7 +340,7 @@ Unit = tuple[Ask, ...]
 
 @attrs.frozen
 class Plan:
-    """What is to be done for an ask.
+    """The victims that make room for an ask.
 
     Attributes:
         claim: What it may take.
@@ -347,7 +354,7 @@ class Plan:
 
 
 def plan_for(claim: Claim) -> Plan | None:
-    """Give the best plan for an ask that fits nowhere, or None if no node works."""
+    """Return the best plan for an ask that fits nowhere, or None if no node works."""
     plans: list[tuple[tuple[object, ...], Plan]] = []
     for place, node in enumerate(nodes_of_plans(Picture(claim.world), claim.ask)):
         may = matches(node, claim.ask) and is_open(claim.world, node, claim.ask)
@@ -365,12 +372,12 @@ def plan_for(claim: Claim) -> Plan | None:
 
 
 def fits(picture: Picture, node: Node, ask: Ask) -> bool:
-    """Say whether an ask has room on a node and in the quotas above it."""
+    """Return whether an ask has room on a node and in the quotas above it."""
     return not lacks(picture, node, ask) and picture.fits_headroom(ask)
 
 
 def gone_of(units: Sequence[Unit]) -> set[Ask]:
-    """Give all asks of some units."""
+    """Return all asks of some units."""
     return {ask for unit in units for ask in unit}
 
 
@@ -386,7 +393,7 @@ def _taken_on(claim: Claim, node: Node) -> list[Unit] | None:
 
 
 def _first_unit(claim: Claim, node: Node, gone: set[Ask]) -> Unit | None:
-    """Give the first unit in order that is useful and may be taken, once others are gone."""
+    """Return the first unit in order that is useful and may be taken, once others are gone."""
     picture = Picture(claim.world, gone)
     held = [ask for ask in claim.world.asks() if ask.held and ask not in gone]
     scope = [ask for ask in held if claim.in_scope(ask)]
@@ -402,7 +409,7 @@ def _first_unit(claim: Claim, node: Node, gone: set[Ask]) -> Unit | None:
 
 
 def _is_useful(picture: Picture, node: Node, ask: Ask, victim: Ask) -> bool:
-    """Say whether a victim has something of what an ask lacks."""
+    """Return whether a victim has something of what an ask lacks."""
     if victim.node == node.name and lacks(picture, node, ask) & set(victim.wants):
         return True
     for path in lineage(ask.app.queue):
@@ -417,7 +424,7 @@ def _is_useful(picture: Picture, node: Node, ask: Ask, victim: Ask) -> bool:
 
 
 def unit_of(world: World, ask: Ask, gone: set[Ask]) -> set[Ask]:
-    """Give what goes with an ask, itself included, once others are gone."""
+    """Return what goes with an ask, itself included, once others are gone."""
     gang = None if ask.gang is None else world.gangs[ask.gang]
     if gang is None:
         return {ask}
@@ -446,7 +453,7 @@ def _spared(claim: Claim, node: Node, taken: Sequence[Unit]) -> list[Unit]:
 
 
 def halves_a_gang(world: World, gone: set[Ask]) -> bool:
-    """Say whether some of a gang go, but neither all of it nor what it can spare."""
+    """Return whether some of a gang go, but neither all of it nor what it can spare."""
     for gang in world.gangs.values():
         bound, definition = _bound(world, gang), gang.definition
         if definition is None or not gang.satisfied or not bound & gone:
@@ -471,8 +478,8 @@ def serve(world: World, now_us: int) -> bool:
     return False
 
 
-def look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
-    """Help the first ask or group that can claim something; say whether there was one."""
+def help_first_claimant(world: World, now_us: int, claim_of: MakeClaim) -> bool:
+    """Help the first ask or group that can claim something; return whether there was one."""
     picture = Picture(world)
     tried: set[frozenset[str]] = set()
     for ask in candidates(picture):
@@ -489,7 +496,7 @@ def look(world: World, now_us: int, claim_of: MakeClaim) -> bool:
 
 
 def candidates(picture: Picture) -> list[Ask]:
-    """Give the asks that are looked at, in the order of rounds; overused queues included.
+    """Return the asks that are looked at, in the order of rounds; overused queues included.
 
     Of a blocking leaf, and of a strict scope, that is the first only.
     """
@@ -503,7 +510,7 @@ def candidates(picture: Picture) -> list[Ask]:
 
 
 def _in_order(picture: Picture, path: str) -> Iterator[Ask]:
-    """Give the asks that PreFilter lets through, in the order of rounds."""
+    """Yield the asks that PreFilter lets through, in the order of rounds."""
     for child in order.sorted_queues(picture, path, picture.with_pending(path)):
         yield from _in_order(picture, child.path)
     for app in order.applications(picture, path):
@@ -514,7 +521,7 @@ def _in_order(picture: Picture, path: str) -> Iterator[Ask]:
 
 
 def _is_passed_over(world: World, gang: Gang) -> bool:
-    """Say whether PreFilter refuses the members of a gang, whatever its cycle."""
+    """Return whether PreFilter refuses the members of a gang, whatever its cycle."""
     definition = gang.definition
     if definition is None or gang.timed_out:
         return True
@@ -587,16 +594,16 @@ def evict(
     *,
     over_max: str | None = None,
 ) -> None:
-    """Take an ask from its node; that is said once in a batch, unless it is gone then."""
+    """Take an ask from its node; announce that once in a batch, unless the ask is gone then."""
     was_bound = ask.place is AskPlace.BOUND
     is_gone = was_bound and ask.once
     if ask in world.rounds.evicted and not is_gone:
-        _unsay_its_return(world, ask)
+        _retract_return(world, ask)
     else:
         world.reached["once, evicted again"] += ask in world.rounds.evicted
         world.rounds.evicted.append(ask)
-        said = ask.say(Kind.RELEASED, ask.node, reason)
-        world.log.append(said._replace(message=message, over_max=over_max))
+        decision = ask.say(Kind.RELEASED, ask.node, reason)
+        world.log.append(decision._replace(message=message, over_max=over_max))
     evicted(world, ask)
     if is_gone:
         world.reached["once, evicted"] += 1
@@ -619,7 +626,7 @@ def evict(
         world.reached["once, the last of its application"] += not ask.app.asks
 
 
-def _unsay_its_return(world: World, ask: Ask) -> None:
+def _retract_return(world: World, ask: Ask) -> None:
     """Take out of the log that an ask, released last in this batch, got a node again."""
     for index in reversed(range(len(world.log))):
         decision = world.log[index]

@@ -13,7 +13,7 @@ from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.reasons import Explanation, Level
 from muster_core.snapshots import Snapshot
 from tests.actors import real
-from tests.naive.figures import told
+from tests.naive.figures import figure_names
 from tests.naive.harness import SETTLE, Accounts, Observed, Scenario, Step, run_plainly
 from tests.naive.order import NUMBERS, Parting
 from tests.naive.reasons import Account
@@ -28,7 +28,7 @@ def account_of(explanation: Explanation) -> Account:
         reason.code.value: {
             name: dict(fact) if isinstance(fact, Mapping) else fact
             for name, fact in reason.facts.items()
-            if name in told(reason.code)
+            if name in figure_names(reason.code)
         }
         for reason in explanation.reasons
     }
@@ -64,7 +64,7 @@ def explain_all(scenario: Scenario) -> Observed:
 
 
 def _accounts(scheduler: PlainScheduler) -> Accounts:
-    """Give the account of everything that is not bound; each is explained."""
+    """Return the account of everything that is not bound; each is explained."""
     accounts: dict[str, Account] = {}
     for app, ask in scheduler.pending():
         explanation = scheduler.explain(app, ask)
@@ -102,7 +102,7 @@ def _settle(steps: list[Step], at_us: int) -> None:
 
 
 def observe(scenario: Scenario, seed: int | None = None) -> Observed:
-    """Give the log of a scenario, and what is shown and said after each ``SETTLE`` and at the end.
+    """Return the log of a scenario, with snapshots and accounts after each ``SETTLE``, and at the end.
 
     Args:
         scenario: What comes in.

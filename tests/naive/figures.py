@@ -73,11 +73,11 @@ class Moment:
         return self.first_of_leaf(path)
 
     def first_of_leaf(self, path: str) -> Ask | None:
-        """Give the first ask of a leaf that PreFilter lets through, whatever fits."""
+        """Return the first ask of a leaf that PreFilter lets through, whatever fits."""
         return next(iter(self.tried_in(path)), None)
 
     def blocked_with(self, ask: Ask) -> str | None:
-        """Give the path of the strict scope or the blocking leaf that an ask is in."""
+        """Return the path of the strict scope or the blocking leaf that an ask is in."""
         leaf = self.world.queues[ask.app.queue]
         scope = scope_of(self.world, leaf.path)
         if scope is not None and scope.settings.scheduling_order is SchedulingOrder.STRICT:
@@ -85,32 +85,32 @@ class Moment:
         return leaf.path if leaf.settings.blocking else None
 
     def first_that_blocks(self, path: str) -> Ask | None:
-        """Give the first ask of a leaf or scope that blocks it unless it fits: no limit keeps it."""
+        """Return the first ask that blocks a leaf or scope unless it fits: no limit keeps it."""
         tried = (ask for ask in self.tried_below(path) if not user_limits.over(self.picture, ask))
         return next(tried, None)
 
     def tried_below(self, path: str) -> Iterator[Ask]:
-        """Give the asks of a leaf, or of the queues that enter below one, as they are tried."""
+        """Yield the asks of a leaf, or of the queues that enter below one, as they are tried."""
         for child in order.children(self.picture, path):
             yield from self.tried_below(child.path)
         yield from self.tried_in(path)
 
     def tried_in(self, path: str) -> Iterator[Ask]:
-        """Give the asks of a leaf that may be picked and pass PreFilter, whatever fits."""
+        """Yield the asks of a leaf that may be picked and pass PreFilter, whatever fits."""
         for app in order.applications(self.picture, path):
             for ask in awake(self.world, order.asks(self.picture, app)):
                 if gang_code(self.world, ask) is None:
                     yield ask
 
     def competes(self, ask: Ask) -> bool:
-        """Say whether a round turns to an ask at all, if its queue enters."""
+        """Return whether a round turns to an ask at all, if its queue enters."""
         if backs_off(self.world, ask):
             return False
         applications = order.applications(self.picture, ask.app.queue)
         return ask.app in applications and gang_code(self.world, ask) is None
 
     def is_looked_at(self, ask: Ask) -> bool:
-        """Say whether reclaim and preemption look at an ask: overused queues included."""
+        """Return whether reclaim and preemption look at an ask: overused queues included."""
         gang = gangs.constrained(self.world, ask)
         if gang is not None and not may_be_helped(self.world, group_of(self.world, gang.name)):
             return False
@@ -120,23 +120,23 @@ class Moment:
 
     @cached_property
     def candidates(self) -> list[Ask]:
-        """Give the asks at which reclaim and preemption look, whatever they may take."""
+        """Return the asks at which reclaim and preemption look, whatever they may take."""
         return evictions.candidates(self.picture)
 
     def free(self, node: Node, name: str) -> int:
-        """Give how much of a type is free on a node; one that has less than it gave has none."""
+        """Return how much of a type is free on a node; one that has less than it gave has none."""
         return max(0, node.for_asks(name) - self.picture.used[node.name].get(name, 0))
 
     def matching(self, ask: Ask) -> list[Node]:
-        """Give the nodes on which an ask may stand, schedulable or not."""
+        """Return the nodes on which an ask may stand, schedulable or not."""
         return [node for node in self.world.nodes.values() if may_stand(node, ask)]
 
     def chosen(self, ask: Ask) -> list[Node]:
-        """Give the nodes that are as an ask requires and selects, before its affinity and taints."""
+        """Return the nodes that an ask requires and selects, before its affinity and taints."""
         return [node for node in self.world.nodes.values() if is_chosen(node, ask)]
 
     def tainted(self, ask: Ask) -> list[Node]:
-        """Give the nodes that only taints keep from an ask, apart from room."""
+        """Return the nodes that only taints keep from an ask, apart from room."""
         return [
             node
             for node in self.chosen(ask)
@@ -144,7 +144,7 @@ class Moment:
         ]
 
     def open_to(self, ask: Ask) -> list[Node]:
-        """Give the schedulable ones of them that no node service keeps from it."""
+        """Return the schedulable ones of them that no node service keeps from it."""
         return [
             node
             for node in self.matching(ask)
@@ -152,7 +152,7 @@ class Moment:
         ]
 
     def kept_from(self, ask: Ask) -> list[Node]:
-        """Give the nodes on which an ask would fit if no node service kept them."""
+        """Return the nodes on which an ask would fit if no node service kept them."""
         open_nodes = self.open_to(ask)
         return [
             node
@@ -162,12 +162,12 @@ class Moment:
 
 
 def could_hold(node: Node, ask: Ask) -> bool:
-    """Say whether a node has what an ask wants, whatever is used of it."""
+    """Return whether a node has what an ask wants, whatever is used of it."""
     return all(node.capacity[name] >= value for name, value in ask.wants.items())
 
 
 def gang_code(world: World, ask: Ask) -> Code | None:
-    """Say why PreFilter refuses an ask, whatever its cycle; None if it does not."""
+    """Return why PreFilter refuses an ask, whatever its cycle; None if it does not."""
     gang = gangs.constrained(world, ask)
     if gang is None:
         return None
@@ -182,22 +182,22 @@ def gang_code(world: World, ask: Ask) -> Code | None:
 
 
 def for_ask(world: World, ask: Ask) -> Reserved | None:
-    """Give what is reserved for a pending ask, or for others of its group."""
+    """Return what is reserved for a pending ask, or for others of its group."""
     own = [one for one in world.reserved if ask in one.asks]
     if own:
-        return _told(world, own)
+        return _last_reserved(world, own)
     gang = gangs.constrained(world, ask)
     return None if gang is None else for_group(world, group_of(world, gang.name).names)
 
 
 def for_group(world: World, names: frozenset[str]) -> Reserved | None:
-    """Give what is reserved for what a group lacks."""
+    """Return what is reserved for what a group lacks."""
     own = [one for one in world.reserved if one.group == names]
-    return _told(world, own) if own else None
+    return _last_reserved(world, own) if own else None
 
 
-def _told(world: World, some: Iterable[Reservation]) -> Reserved:
-    """Tell of the reservation whose scope has the last path."""
+def _last_reserved(world: World, some: Iterable[Reservation]) -> Reserved:
+    """Return the figures of the reservation whose scope has the last path."""
     one = max(some, key=lambda one: one.scope)
     places = tuple((ask.full, node) for ask, node in one.nodes)
     waits_for = tuple((ask.full, ask.node or "") for ask in _ending(world, one))
@@ -205,7 +205,7 @@ def _told(world: World, some: Iterable[Reservation]) -> Reserved:
 
 
 def _ending(world: World, one: Reservation) -> list[Ask]:
-    """Give the asks with whose end it starts: those on its nodes, or else all."""
+    """Return the asks with whose end it starts: those on its nodes, or else all."""
     held = {ask for ask in world.asks() if ask.held} - staying(world, one.group)
     start = one.start
     making = {ask for ask in held if release_of(world, ask) == start}
@@ -224,17 +224,17 @@ BACKING_OFF: Final = "BackingOff"
 """The code of an ask that is not tried because its last bind failed a short while ago."""
 
 UNDEFINED = -1
-"""What stands for the number of members that a gang lacks of which nobody knows it."""
+"""The number of members that a gang lacks, where it is unknown."""
 
 
 def figures_of(moment: Moment, ask: Ask, code: str) -> Figures:
-    """Give what is to be told of a reason that holds for an ask."""
+    """Return the figures of a reason that holds for an ask."""
     _, find = _FIGURES[code]
     return find(moment, ask)
 
 
-def told(code: str) -> frozenset[str]:
-    """Give the names of what is to be told of a reason; of some not each time."""
+def figure_names(code: str) -> frozenset[str]:
+    """Return the names of the figures that a reason may have."""
     names, _ = _FIGURES[code]
     return frozenset(names.split())
 
@@ -273,7 +273,7 @@ def _gang(moment: Moment, ask: Ask) -> Figures:
 
 
 def _lacking(moment: Moment, gang: Gang) -> dict[str, int]:
-    """Give how many more members of each gang of a group have to hold nodes."""
+    """Return how many more members of each gang of a group have to hold nodes."""
     world, lacking = moment.world, dict[str, int]()
     for name in group_of(world, gang.name).names:
         one = world.gangs.get(name)
@@ -323,7 +323,7 @@ def _averse(moment: Moment, ask: Ask) -> Figures:
 
 
 def _limited(moment: Moment, ask: Ask) -> Iterator[tuple[str, str, int]]:
-    """Give every ``max`` on the path of an ask, of a type that it wants."""
+    """Yield every ``max`` on the path of an ask, of a type that it wants."""
     for path in lineage(ask.app.queue):
         for name, limit in moment.world.queues[path].limits.items():
             if name in ask.wants:
@@ -356,7 +356,7 @@ def _group_limit(moment: Moment, ask: Ask) -> Figures:
 
 
 def _kept(moment: Moment, ask: Ask) -> Figures:
-    """Give the first node that is kept, by name."""
+    """Return the first node that is kept, by name."""
     return {"node": min(node.name for node in moment.kept_from(ask))}
 
 
@@ -371,7 +371,7 @@ def _turn(moment: Moment, ask: Ask) -> Figures:
 
 
 def turn_of(apps: list[App], kept: list[App]) -> App | None:
-    """Give the application that competes beside those that run, or keeps others out."""
+    """Return the application that competes beside those that run, or keeps others out."""
     starting = [app for app in apps if app.state == "Starting"]
     return next((app for app in [*kept, *starting] if app.state != "Running"), None)
 
@@ -478,7 +478,7 @@ def _claims(moment: Moment, ask: Ask) -> Figures:
 
 
 def _ways(moment: Moment, ask: Ask) -> Figures:
-    """Give what reclaim and preemption could do; nothing of an ask that is a node service alone."""
+    """Return what reclaim and preemption could do; nothing for an ask that is a node service."""
     found = _claims(moment, ask)
     settings = moment.world.queues[ask.app.queue].settings
     closed = settings.preemption_policy is PreemptionPolicy.DISABLED
@@ -495,7 +495,7 @@ def _first(moment: Moment, _: Ask) -> Figures:
 
 
 def _draining(moment: Moment, ask: Ask) -> Figures:
-    path = [here for here in lineage(ask.app.queue) if moment.world.queues[here].draining]
+    path = [prefix for prefix in lineage(ask.app.queue) if moment.world.queues[prefix].draining]
     return {"queue": path[-1]}
 
 

@@ -233,7 +233,7 @@ class GangAssembly(Assembly):
 
     @override
     def what(self, kind: str, choices: Choices) -> What:
-        """Give what a move means."""
+        """Return what a move means."""
         makers: dict[str, Callable[[Choices], What]] = {
             "add_members": self.add_members,
             "add_gang": self.add_gang,
@@ -255,7 +255,7 @@ class GangAssembly(Assembly):
         return super().what(kind, choices)
 
     def add_gang(self, choices: Choices) -> What:
-        """Give a gang that comes, mostly one that has no object yet."""
+        """Return a gang that comes, mostly one that has no object yet."""
         gangs = self.drive.model.world.gangs
         free = [
             name for name in self._gangs.names if name not in gangs or gangs[name].manifest is None
@@ -266,7 +266,7 @@ class GangAssembly(Assembly):
         return AddGang(name, self._fields(choices))
 
     def add_members(self, choices: Choices) -> What:
-        """Give members of a gang that come, to the same application or to another one."""
+        """Return members of a gang that come, to the same application or to another one."""
         if not self.drive.model.world.in_queues() and not choices.one_in(16):
             return self.add_app(choices)
         return self._ask_of(choices, count=choices.of((2, 1, None, 3, 4, 1, 2, 5)))
@@ -336,17 +336,17 @@ class GangAssembly(Assembly):
         return tuple(sorted(chosen)) or choices.of((None, None, ()))
 
     def _says(self, name: str, choices: Choices) -> GangFields:
-        """Give what annotations say, mostly what those of other members say too."""
+        """Return what annotations say, mostly what those of other members say too."""
         if not choices.one_in(self._gangs.annotates):
             return NO_FIELDS
         world = self.drive.model.world
-        said = NO_FIELDS
+        fields = NO_FIELDS
         for ask in members(world, world.gangs.get(name, Gang(name))):
-            said = said.over(ask.says)
+            fields = fields.over(ask.says)
         new = self._fields(choices)
         if choices.one_in(3):
             new = attrs.evolve(new, min_member=None, total=choices.of((None, new.total)))
-        both = new if choices.one_in(6) else said.over(new)
+        both = new if choices.one_in(6) else fields.over(new)
         too_few = (both.total or INT32_MAX) < (both.min_member or 1)  # No event can say that.
         return attrs.evolve(both, total=None) if too_few else both
 
@@ -400,7 +400,7 @@ class GangAssembly(Assembly):
         )
 
     def _list(self, choices: Choices) -> What:
-        """Give a list of objects, which mostly belong together."""
+        """Return a list of objects, which mostly belong together."""
         makers: tuple[Callable[[Choices], AppliedObject], ...] = (
             self._pod,
             self._pod,
@@ -414,7 +414,7 @@ class GangAssembly(Assembly):
         )
 
     def _failed_bind(self, choices: Choices) -> What:
-        """Give a bound ask that could not be started, rather of a gang that is set aside."""
+        """Return a bound ask that could not be started, rather of a gang that is set aside."""
         parked = [ask for ask in self._bound_members() if self._gang_of(ask).timed_out]
         if not parked or choices.one_in(4):
             return super().what("bind_failed", choices)

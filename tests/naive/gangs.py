@@ -42,12 +42,12 @@ class Group:
 
 
 def age(gang: Gang) -> tuple[bool, int, str]:
-    """Give what gangs are sorted by: creation, then name; undefined ones last."""
+    """Return what gangs are sorted by: creation, then name; undefined ones last."""
     return (gang.creation is None, gang.creation or 0, gang.name)
 
 
 def group_of(world: World, name: str) -> Group:
-    """Give the group of a gang."""
+    """Return the group of a gang."""
     links: set[frozenset[str]] = set()
     for gang in world.gangs.values():
         definition = gang.definition
@@ -61,23 +61,23 @@ def group_of(world: World, name: str) -> Group:
 
 
 def all_groups(world: World) -> list[Group]:
-    """Give every group, in the order of the creation of its oldest gang."""
+    """Return every group, in the order of the creation of its oldest gang."""
     groups = {group.names: group for group in (group_of(world, name) for name in world.gangs)}
     return sorted(groups.values(), key=lambda group: age(group.gangs[0]))
 
 
 def members(world: World, gang: Gang) -> list[Ask]:
-    """Give the members of a gang: its asks that exist."""
+    """Return the members of a gang: its asks that exist."""
     return [ask for ask in world.asks() if ask.gang == gang.name]
 
 
 def holding(world: World, gang: Gang) -> int:
-    """Say how many members of a gang have a node."""
+    """Return how many members of a gang have a node."""
     return sum(ask.held for ask in members(world, gang))
 
 
 def waiting(world: World, *gangs: Gang) -> list[Ask]:
-    """Give the waiting members of some gangs, in the order in which they began to wait."""
+    """Return the waiting members of some gangs, in the order in which they began to wait."""
     names = {gang.name for gang in gangs}
     return [ask for ask in world.waiting() if ask.gang in names]
 
@@ -95,8 +95,8 @@ def let_go(world: World, ask: Ask) -> None:
 def release(world: World, asks: list[Ask], reason: Reason, message: str | None = None) -> None:
     """Release asks that hold a node and stay, and say so."""
     for ask in asks:
-        said = ask.say(Kind.RELEASED, ask.node, reason)
-        world.log.append(said._replace(message=message))
+        decision = ask.say(Kind.RELEASED, ask.node, reason)
+        world.log.append(decision._replace(message=message))
         let_go(world, ask)
 
 
@@ -140,9 +140,9 @@ def check_joining(world: World, name: str, says: GangFields) -> None:
     gang = world.gangs.get(name, Gang(name))
     for field in _FIELDS:
         new = getattr(says, field)
-        said = {getattr(ask.says, field) for ask in members(world, gang)} - {None}
-        if new is not None and said - {new}:
-            msg = f"annotations: {field} {new!r} disagrees with {said}"
+        values = {getattr(ask.says, field) for ask in members(world, gang)} - {None}
+        if new is not None and values - {new}:
+            msg = f"annotations: {field} {new!r} disagrees with {values}"
             raise RefusedError(msg)
     _merged(world, gang, gang.manifest, says)
 
@@ -173,7 +173,7 @@ def give_object(world: World, name: str, says: GangFields) -> None:
 def _merged(
     world: World, gang: Gang, manifest: GangFields | None, says: GangFields
 ) -> tuple[GangFields, GangFields]:
-    """Give what annotations say with ``says``, and what they and the object say together."""
+    """Return what annotations say with ``says``, and what they and the object say together."""
     noted = says.over(gang.noted)
     fields = noted.over(manifest or NO_FIELDS)
     if gang.forgotten and fields.min_member is not None:
@@ -218,12 +218,12 @@ def tidy(world: World) -> None:
 
 
 def is_empty(world: World, name: str | None) -> bool:
-    """Say whether there is a gang of a name, and none of its members."""
+    """Return whether there is a gang of a name, and none of its members."""
     return name is not None and not members(world, world.gangs[name])
 
 
 def deadline(world: World, gang: Gang) -> int | None:
-    """Give the instant at which the present wait of a gang has lasted too long."""
+    """Return the instant at which the present wait of a gang has lasted too long."""
     definition = gang.definition
     if gang.since_us is None or definition is None:
         return None
@@ -261,7 +261,7 @@ def timers(world: World, now_us: int) -> None:
 
 
 def retry_at_us(world: World, gang: Gang) -> int | None:
-    """Give the instant at which a gang loses the mark that a timeout has left, if it ever does."""
+    """Return the instant at which a gang loses the mark of a timeout, if it ever does."""
     settings = world.queues[ROOT].settings
     if gang.timeout is None or not settings.gang_retry_us:
         return None
@@ -283,13 +283,13 @@ def retries(world: World, now_us: int) -> None:
 
 
 def constrained(world: World, ask: Ask) -> Gang | None:
-    """Give the gang that constrains an ask: its own, unless that is satisfied."""
+    """Return the gang that constrains an ask: its own, unless that is satisfied."""
     gang = None if ask.gang is None else world.gangs[ask.gang]
     return None if gang is None or gang.satisfied else gang
 
 
-def refused(world: World, gang: Gang) -> bool:
-    """Say whether PreFilter refuses a member of an unsatisfied gang now."""
+def is_refused(world: World, gang: Gang) -> bool:
+    """Return whether PreFilter refuses a member of an unsatisfied gang now."""
     definition = gang.definition
     if definition is None or gang.timed_out:
         return True
@@ -300,14 +300,14 @@ def refused(world: World, gang: Gang) -> bool:
 
 
 def permitted(world: World, group: Group) -> bool:
-    """Say whether every gang of a group has what it needs."""
+    """Return whether every gang of a group has what it needs."""
     return len(group.gangs) == len(group.names) and all(
         has_enough(world, gang) for gang in group.gangs
     )
 
 
 def has_enough(world: World, gang: Gang) -> bool:
-    """Say whether a gang has what it needs."""
+    """Return whether a gang has what it needs."""
     definition = gang.definition
     if definition is None or gang.timed_out:
         return False
@@ -319,27 +319,27 @@ def hold(world: World, ask: Ask, node: Node) -> None:
     world.moves += 1
     ask.devices = taken_by(Picture(world), node, ask)
     ask.place, ask.node, ask.held_order = AskPlace.WAITING, node.name, world.moves
-    said = ask.say(Kind.ASSIGNED, node.name)
-    world.log.append(said._replace(devices=ask.devices))
+    decision = ask.say(Kind.ASSIGNED, node.name)
+    world.log.append(decision._replace(devices=ask.devices))
 
 
 def satisfy(world: World, group: Group, now_us: int) -> list[Ask]:
-    """Satisfy a group and bind what waits of it; give those whose bind failed."""
-    said: dict[str, Decision] = {}
+    """Satisfy a group and bind what waits of it; return those whose bind failed."""
+    decisions: dict[str, Decision] = {}
     for gang in group.gangs:
         if not gang.satisfied:
             gang.satisfied = True
-            said[gang.name] = Decision(Kind.GANG_SATISFIED, gang=gang.name)
-            world.log.append(said[gang.name])
+            decisions[gang.name] = Decision(Kind.GANG_SATISFIED, gang=gang.name)
+            world.log.append(decisions[gang.name])
     failed = bind_all(world, waiting(world, *group.gangs), now_us)
     for gang in group.gangs:
-        if not gang.satisfied:  # All its binds have failed: that it was satisfied is not said.
-            world.log[:] = [one for one in world.log if one is not said.get(gang.name)]
+        if not gang.satisfied:  # All its binds have failed: it is not announced as satisfied.
+            world.log[:] = [one for one in world.log if one is not decisions.get(gang.name)]
     return failed
 
 
 def bind_all(world: World, asks: list[Ask], now_us: int) -> list[Ask]:
-    """Bind asks that hold a node, in this order and one step; give those whose bind failed."""
+    """Bind asks that hold a node, in this order and one step; return those whose bind failed."""
     failed = [ask for ask in asks if not _bind(world, ask, now_us)]
     for gang in world.gangs.values():
         if gang.name in {ask.gang for ask in failed}:
@@ -348,7 +348,7 @@ def bind_all(world: World, asks: list[Ask], now_us: int) -> list[Ask]:
 
 
 def bind(world: World, ask: Ask, now_us: int) -> bool:
-    """Bind an ask by itself to the node that it holds; say whether that went well."""
+    """Bind an ask by itself to the node that it holds; return whether that went well."""
     return not bind_all(world, [ask], now_us)
 
 

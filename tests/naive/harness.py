@@ -51,7 +51,7 @@ class _Printer(Protocol):
 
 
 def brief(what: object) -> str:
-    """Give an event, or a part of one, in one line: only what is not as by default."""
+    """Return an event, or a part of one, in one line: only what is not as by default."""
     if isinstance(what, Marker):
         return what.name
     if isinstance(what, tuple | list):
@@ -60,8 +60,8 @@ def brief(what: object) -> str:
     if not attrs.has(cls):
         return repr(what)
     fields = [(field, getattr(what, field.name)) for field in attrs.fields(cls)]
-    told = [f"{field.name}={brief(value)}" for field, value in fields if value != field.default]
-    return f"{cls.__name__}({', '.join(told)})"
+    parts = [f"{field.name}={brief(value)}" for field, value in fields if value != field.default]
+    return f"{cls.__name__}({', '.join(parts)})"
 
 
 @final
@@ -189,7 +189,7 @@ class Drive:
 
 
 @final
-class Played(list[Step]):
+class PlayedSteps(list[Step]):
     """Steps that a naive scheduler takes as they are appended, which need not be taken again.
 
     Args:
@@ -207,14 +207,14 @@ class Played(list[Step]):
         self.append(step)
 
     def take_drive(self) -> Drive | None:
-        """Give what has taken these steps, and has not taken others; only the first time."""
+        """Return what has taken these steps, and has not taken others; only the first time."""
         drive, self._drive = self._drive, None
         return drive
 
 
-def _driven(scenario: Scenario) -> Drive:
-    """Give a drive that has taken all steps of a scenario."""
-    drive = scenario.take_drive() if isinstance(scenario, Played) else None
+def _drive_through(scenario: Scenario) -> Drive:
+    """Return a drive that has taken all steps of a scenario."""
+    drive = scenario.take_drive() if isinstance(scenario, PlayedSteps) else None
     if drive is None:
         drive = Drive(NaiveScheduler())
         for index, step in enumerate(scenario):
@@ -235,8 +235,8 @@ def compare(scenario: Scenario, runner: Runner) -> NaiveScheduler:
     Raises:
         AssertionError: If they differ; the message tells the first difference.
     """
-    drive = _driven(scenario)
-    _compare_logs(scenario, drive.finish(), _telling(scenario, runner))
+    drive = _drive_through(scenario)
+    _compare_logs(scenario, drive.finish(), _run_with_note(scenario, runner))
     return drive.model
 
 
@@ -258,7 +258,7 @@ def compare_with_state(scenario: Scenario, observer: Observer) -> None:
             pictures.append(_picture_of(drive.model))
     batches = drive.finish()
     pictures.append(_picture_of(drive.model))
-    observed = _telling(scenario, observer)
+    observed = _run_with_note(scenario, observer)
     _compare_logs(scenario, batches, observed.decisions)
     settled = [f"step {at}" for at, step in enumerate(scenario) if isinstance(step.what, Marker)]
     places = [*settled, "the end"]
@@ -268,26 +268,26 @@ def compare_with_state(scenario: Scenario, observer: Observer) -> None:
             raise AssertionError(_lines(scenario, f"at {place}", *differences(want, got)))
     for place, (_, own), accounts in zip(places, pictures, observed.accounts, strict=True):
         for name in sorted({*own, *accounts}):
-            mine, theirs = own.get(name), accounts.get(name)
-            if mine is None or theirs is None or not agree(mine, theirs):
-                found = f"  - {mine}", f"  + {theirs}"
+            ours, theirs = own.get(name), accounts.get(name)
+            if ours is None or theirs is None or not agree(ours, theirs):
+                found = f"  - {ours}", f"  + {theirs}"
                 raise AssertionError(_lines(scenario, f"at {place}, of {name}:", *found))
 
 
 def _lines(scenario: Scenario, *lines: str) -> str:
-    return "\n".join([*lines, "the scenario:", *_told(scenario)])
+    return "\n".join([*lines, "the scenario:", *_scenario_lines(scenario)])
 
 
 def _picture_of(model: NaiveScheduler) -> tuple[Shown, Accounts]:
     return shown(snapshot_of(model)), model.accounts
 
 
-def _telling(scenario: Scenario, run: Callable[[Scenario], T]) -> T:
+def _run_with_note(scenario: Scenario, run: Callable[[Scenario], T]) -> T:
     """Run a scenario; an error tells which one it was."""
     try:
         return run(scenario)
     except Exception as error:
-        error.add_note("\n".join(["the scenario:", *_told(scenario)]))
+        error.add_note("\n".join(["the scenario:", *_scenario_lines(scenario)]))
         raise
 
 
@@ -324,7 +324,7 @@ def _difference(
     batch = expected[place][0] if place < len(expected) else None
     at_us = batch.at_us if batch is not None else actual[place].at_us
     lines = [f"decision {place + 1}, in the batch at {at_us} us", "the scenario:"]
-    lines += _told(scenario)
+    lines += _scenario_lines(scenario)
     if batch is not None:
         lines.append(f"this batch's events: {[index for index, _ in batch.entries]}")
     lines.append("the decisions before it, in both logs:")
@@ -339,7 +339,7 @@ def _difference(
     return "\n".join(lines)
 
 
-def _told(scenario: Scenario) -> list[str]:
+def _scenario_lines(scenario: Scenario) -> list[str]:
     return [
         f"  [{index}] {step.at_us} us: {brief(step.what)}" for index, step in enumerate(scenario)
     ]
@@ -350,7 +350,7 @@ def _timed(expected: Sequence[tuple[Batch, Decision]]) -> list[tuple[int, Decisi
 
 
 def tell(at_us: int, decision: Decision) -> str:
-    """Give a decision in one short line."""
+    """Return a decision in one short line."""
     names = (
         "app",
         "ask",
@@ -366,8 +366,8 @@ def tell(at_us: int, decision: Decision) -> str:
         "over_max",
     )
     values = ((name, getattr(decision, name)) for name in names)
-    said = " ".join(f"{name}={value}" for name, value in values if value is not None)
-    return f"{at_us} us {decision.kind.value} {said}"
+    words = " ".join(f"{name}={value}" for name, value in values if value is not None)
+    return f"{at_us} us {decision.kind.value} {words}"
 
 
 def run_plainly(
@@ -375,7 +375,7 @@ def run_plainly(
     scheduler: PlainScheduler | None = None,
     settled: Callable[[], None] | None = None,
 ) -> list[Announced]:
-    """Take steps with the machines of Muster, and give what they announced.
+    """Take steps with the machines of Muster, and return what they announced.
 
     Args:
         steps: The steps.
@@ -403,7 +403,7 @@ def as_it_is(facts: Facts) -> Facts:
 
 
 def through_bytes(facts: Facts) -> Facts:
-    """Give equal facts of which no object is one of these."""
+    """Return equal facts of which no object is one of these."""
     copied = pickle.loads(pickle.dumps(facts))
     assert isinstance(copied, Facts)
     return copied
@@ -436,13 +436,13 @@ class Relay:
             if isinstance(step.what, Marker):
                 self._settle(step.at_us)
             else:
-                for one in self._both():
+                for one in self._schedulers():
                     one.submit(step.what, step.at_us, index)
                 self._open = True
         self._pass_until(None)
         assert self.log == run_plainly(steps)
 
-    def _both(self) -> Iterator[PlainScheduler]:
+    def _schedulers(self) -> Iterator[PlainScheduler]:
         yield from (self.loaded, self.kept)
 
     def _pass_until(self, at_us: int | None) -> None:
@@ -459,7 +459,7 @@ class Relay:
             self._settle(due_us)
 
     def _settle(self, at_us: int) -> None:
-        for one in self._both():
+        for one in self._schedulers():
             one.settle(at_us)
         self._open = False
         self.batches += 1
@@ -548,11 +548,11 @@ class Story:
             self.play(*steps)
 
     def play(self, *steps: What | int) -> list[str]:
-        """Work off steps and close the batch; give what was decided of gangs and members."""
+        """Work off steps and close the batch; return what was decided of gangs and members."""
         return list(summary_lines(self.decide(*steps)))
 
     def decide(self, *steps: What | int) -> list[Decision]:
-        """Work off steps and close the batch; give what was decided."""
+        """Work off steps and close the batch; return what was decided."""
         for what in (*steps, SETTLE):
             if isinstance(what, int):
                 self._now_us = what
@@ -564,22 +564,22 @@ class Story:
         return [decision for batch in batches for decision in batch.decisions]
 
     def gang(self, name: str) -> tuple[int, int, int, int]:
-        """Give how many members of a gang are waiting, bound, pending, parked."""
+        """Return how many members of a gang are waiting, bound, pending, parked."""
         found = self.model.gangs[f"default/{name}"]
         return (len(found.waiting), len(found.bound), len(found.pending), len(found.parked))
 
 
 def summary_lines(decisions: Iterable[Decision]) -> Iterable[str]:
-    """Tell what was decided of gangs and asks, and what was refused or warned of."""
-    told = {Kind.ASSIGNED, Kind.WAITING, Kind.BOUND, Kind.RELEASED, Kind.REJECTED, Kind.WARNING}
+    """Yield a line for each decision about gangs and asks, each refusal and each warning."""
+    relevant = {Kind.ASSIGNED, Kind.WAITING, Kind.BOUND, Kind.RELEASED, Kind.REJECTED, Kind.WARNING}
     for decision in decisions:
         if decision.kind in {Kind.GANG_SATISFIED, Kind.GANG_TIMED_OUT}:
             yield f"{decision.kind.value} {(decision.gang or '').removeprefix('default/')}"
-        elif decision.kind in told:
+        elif decision.kind in relevant:
             parts = (decision.kind.value, decision.ask, decision.reason)
             yield " ".join(str(part) for part in parts if part)
 
 
 def kinds(decisions: list[str], *wanted: str) -> list[str]:
-    """Give the lines that begin with one of some words."""
+    """Return the lines that begin with one of some words."""
     return [one for one in decisions if one.split()[0] in wanted]

@@ -15,13 +15,13 @@ from tests.naive.state import Ask, Node, World, awake, backs_off
 
 
 def is_service(world: World, ask: Ask) -> bool:
-    """Say whether an ask is a node service now."""
+    """Return whether an ask is a node service now."""
     allowed = world.queues[ask.app.queue].settings.required_node
     return allowed and ask.required is not None and constrained(world, ask) is None
 
 
 def lacks_only_room(picture: Picture, ask: Ask) -> bool:
-    """Say whether nothing but room on its node can stand against a node service."""
+    """Return whether nothing but room on its node can stand against a node service."""
     node = picture.world.nodes.get(ask.required or "")
     if node is None or not node.schedulable:
         return False
@@ -34,7 +34,7 @@ def lacks_only_room(picture: Picture, ask: Ask) -> bool:
 
 
 def keepers(world: World, node: Node) -> list[Ask]:
-    """Give the node services that keep a node."""
+    """Return the node services that keep a node."""
     return [
         ask
         for ask in world.pending()
@@ -43,7 +43,7 @@ def keepers(world: World, node: Node) -> list[Ask]:
 
 
 def is_open(world: World, node: Node, ask: Ask) -> bool:
-    """Say whether no node service keeps an ask from being placed on a node."""
+    """Return whether no node service keeps an ask from being placed on a node."""
     return is_service(world, ask) or not keepers(world, node)
 
 
@@ -56,23 +56,23 @@ def check(picture: Picture, *asks: Ask) -> None:
 
 
 def may_stand(node: Node, ask: Ask) -> bool:
-    """Say whether an ask may be placed on a node, whatever is free and whether it is schedulable."""
+    """Return whether an ask may be on a node, whatever is free and if it is schedulable or not."""
     return is_chosen(node, ask) and affinity.open_to(node, ask)
 
 
 def is_chosen(node: Node, ask: Ask) -> bool:
-    """Say whether a node is the one that an ask requires, has what it selects, and the models."""
+    """Return whether a node is the required one, and has the selected attributes and models."""
     selected = all(node.attributes.get(key) == text for key, text in ask.selector.items())
     return ask.required in {None, node.name} and selected and has_models(node, ask)
 
 
 def matches(node: Node, ask: Ask) -> bool:
-    """Say whether an ask may be placed on a node, whatever room there is."""
+    """Return whether an ask may be placed on a node, whatever room there is."""
     return node.schedulable and may_stand(node, ask)
 
 
 def lacks(picture: Picture, node: Node, ask: Ask, *, of_all: bool = False) -> set[str]:
-    """Give the types of which a node has too little left for an ask, beside others or of all."""
+    """Return the types of which a node has too little left for an ask, beside others or of all."""
     used = picture.used[node.name]
     there = {name: node.capacity[name] if of_all else node.for_asks(name) for name in ask.wants}
     types = {
@@ -92,7 +92,7 @@ def lacks(picture: Picture, node: Node, ask: Ask, *, of_all: bool = False) -> se
 
 
 def takes(picture: Picture, node: Node, ask: Ask) -> bool:
-    """Say whether a node is schedulable, open, matches and has room."""
+    """Return whether a node is schedulable, open, matches and has room."""
     reached = picture.world.reached
     reached["another model"] += not has_models(node, ask) and set(ask.needs) <= set(node.stock)
     reached["averse"] += not affinity.wanted(node, ask)
@@ -107,7 +107,7 @@ Order = Callable[[Picture, Ask], list[Node]]
 
 
 def nodes(picture: Picture, ask: Ask, in_order: Order = order.nodes) -> list[Node]:
-    """Give the nodes that an ask may take by its topology, in the order in which it takes them."""
+    """Return the nodes that the topology of an ask allows, in the order in which it takes them."""
     topology = topology_of(picture, ask)
     found = in_order(picture, ask)
     if topology is None:
@@ -128,7 +128,7 @@ def nodes(picture: Picture, ask: Ask, in_order: Order = order.nodes) -> list[Nod
 
 
 def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
-    """Give the nodes in the order in which section 7 looks at them; nothing is tried."""
+    """Return the nodes in the order in which section 7 looks at them; nothing is tried."""
     found = order.nodes_of_plans(picture, ask)
     if any(not lets(picture, node, ask) for node in found):
         _note(picture, ask, "keeps off in a plan")
@@ -136,7 +136,7 @@ def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
 
 
 def chosen(picture: Picture, ask: Ask, topology: Topology, in_order: Order) -> str | None:
-    """Give the first domain in which an ask, then the others that its gang lacks, can be placed."""
+    """Return the first domain with room for an ask, then for the others that its gang lacks."""
     asks = [ask, *_others(picture, ask)]
     if len({one.app.queue for one in asks}) > 1:
         _note(picture, ask, "tries asks of several leaves")
@@ -147,7 +147,7 @@ def chosen(picture: Picture, ask: Ask, topology: Topology, in_order: Order) -> s
 
 
 def rooms(picture: Picture, ask: Ask, topology: Topology) -> tuple[int, dict[str, int]]:
-    """Give how many a gang lacks, and how many of them are placed in each domain until one fails.
+    """Return how many a gang lacks, and how many of them are placed in each domain until one fails.
 
     Those without a schedulable node are left out.
     """
@@ -160,7 +160,7 @@ def rooms(picture: Picture, ask: Ask, topology: Topology) -> tuple[int, dict[str
 
 
 def _inside(topology: Topology, domain: str, in_order: Order) -> Order:
-    """Give the order of the nodes of one domain."""
+    """Return the order of the nodes of one domain."""
 
     def found(picture: Picture, ask: Ask) -> list[Node]:
         return [node for node in in_order(picture, ask) if domain_of(node, topology) == domain]
@@ -187,7 +187,7 @@ def _note(picture: Picture, ask: Ask, what: str) -> None:
 
 
 def _others(picture: Picture, ask: Ask) -> list[Ask]:
-    """Give the others that an ask's gang lacks, in the present order; none once satisfied."""
+    """Return the others that an ask's gang lacks, in the present order; none once satisfied."""
     world = picture.world
     gang = world.gangs[ask.gang or ""]
     definition = gang.definition
@@ -231,7 +231,7 @@ def _any(_: Node) -> bool:
 
 
 def first_node(picture: Picture, ask: Ask, may: Callable[[Node], bool] = _any) -> Node | None:
-    """Give the first node in order that is schedulable, open, matches and has room.
+    """Return the first node in order that is schedulable, open, matches and has room.
 
     Args:
         picture: What is now.
@@ -242,19 +242,19 @@ def first_node(picture: Picture, ask: Ask, may: Callable[[Node], bool] = _any) -
 
 
 def fitting(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node for an ask that neither a quota nor a limit keeps from it."""
+    """Return the first node for an ask that neither a quota nor a limit keeps from it."""
     return first_node(picture, ask) if has_headroom(picture, ask) else None
 
 
 def fullest(picture: Picture, ask: Ask, may: Callable[[Node], bool]) -> Node | None:
-    """Give the most utilised node that an ask may take and fits, if it has headroom."""
+    """Return the most utilised node that an ask may take and fits, if it has headroom."""
     if not has_headroom(picture, ask):
         return None
     return _first(picture, ask, nodes(picture, ask, order.by_fullness), may)
 
 
 def fitting_in_claims(picture: Picture, ask: Ask) -> Node | None:
-    """Give the first node that a member takes without victims, in the order of section 7.
+    """Return the first node that a member takes without victims, in the order of section 7.
 
     Where no domain has room for all that its gang lacks, it begins in any that has for it: the
     others may find victims there.
@@ -266,13 +266,13 @@ def fitting_in_claims(picture: Picture, ask: Ask) -> Node | None:
 
 
 def fits_on(picture: Picture, node: Node, ask: Ask) -> bool:
-    """Say whether an ask may take one node, and fits it, the quotas and the limits of its user."""
+    """Return whether an ask may take a node and fits it, the quotas and its user's limits."""
     fits = takes(picture, node, ask) and has_headroom(picture, ask)
     return fits and node in nodes(picture, ask)
 
 
 def has_headroom(picture: Picture, ask: Ask) -> bool:
-    """Say whether neither a quota nor a limit of its user or group stands against an ask."""
+    """Return whether neither a quota nor a limit of its user or group stands against an ask."""
     return picture.fits_headroom(ask) and not user_limits.over(picture, ask)
 
 

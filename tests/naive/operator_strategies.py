@@ -61,7 +61,7 @@ class LimitTheme:
 
 
 @attrs.frozen
-class Least:
+class Allowance:
     """The least that the queues from the root down give to one name.
 
     Attributes:
@@ -72,16 +72,16 @@ class Least:
     max: Mapping[str, int] = attrs.field(factory=dict[str, int])
     applications: int = 0
 
-    def and_also(self, entry: LimitEntry) -> Least:
-        """Give the least of this and of an entry."""
+    def and_also(self, entry: LimitEntry) -> Allowance:
+        """Return the least of this and of an entry."""
         amounts = dict(self.max)
         for name, most in entry.max.amounts:
             amounts[name] = min(most, amounts.get(name, most))
         both = [apps for apps in (self.applications, entry.max_applications) if apps]
-        return Least(amounts, min(both, default=0))
+        return Allowance(amounts, min(both, default=0))
 
 
-Above = dict[Name, Least]
+Above = dict[Name, Allowance]
 
 
 def limited(
@@ -101,7 +101,7 @@ def limited(
     inside = dict(above)
     for entry in entries:
         for name in named(entry):
-            inside[name] = inside.get(name, Least()).and_also(entry)
+            inside[name] = inside.get(name, Allowance()).and_also(entry)
     children = tuple(limited(child, theme, drawn, change, inside) for child in queue.children)
     return attrs.evolve(queue, limits=entries, children=children)
 
@@ -135,7 +135,7 @@ def _mended(queue: QueueConfig, raw: list[LimitEntry], above: Above) -> tuple[Li
 
 
 def _allowed(kind: str, names: tuple[str, ...], before: list[Name]) -> tuple[str, ...]:
-    """Give the names that may follow others: none twice, none after ``*``, no group ``*`` first."""
+    """Return names that may follow others: none twice, none after ``*``, no group ``*`` first."""
     allowed = [name for one, name in before if one == kind]
     start = len(allowed)
     for name in names:
@@ -148,7 +148,7 @@ def _allowed(kind: str, names: tuple[str, ...], before: list[Name]) -> tuple[str
 def _capped(entry: LimitEntry, queue: QueueConfig, above: Above) -> LimitEntry:
     """Let an entry allow no more than the queue itself, and than those above allow the same."""
     amounts, most = dict(entry.max.amounts), entry.max_applications
-    for cap in [given(name, above) for name in named(entry)]:
+    for cap in [allowance(name, above) for name in named(entry)]:
         amounts = {name: min(some, cap.max.get(name, some)) for name, some in amounts.items()}
         most = min(most or cap.applications, cap.applications or most)
     own = dict(queue.max.amounts)
@@ -159,19 +159,19 @@ def _capped(entry: LimitEntry, queue: QueueConfig, above: Above) -> LimitEntry:
 
 
 def named(entry: LimitEntry) -> list[Name]:
-    """Give the users and the groups that an entry names."""
+    """Return the users and the groups that an entry names."""
     users: list[Name] = [("user", name) for name in entry.users]
     return users + [("group", name) for name in entry.groups]
 
 
-def given(name: Name, above: Above) -> Least:
-    """Give the least that the queues above give to a name, or to all where none names it."""
+def allowance(name: Name, above: Above) -> Allowance:
+    """Return the least that the queues above give to a name, or to all where none names it."""
     kind, _ = name
-    return above.get(name, above.get((kind, EVERY_NAME), Least()))
+    return above.get(name, above.get((kind, EVERY_NAME), Allowance()))
 
 
 def faults(queue: QueueConfig, above: Above | None = None) -> list[str]:
-    """Tell what the loader would refuse of the limits of a queue and of those below it."""
+    """Return what the loader would refuse in the limits of a queue and of those below it."""
     found: list[str] = []
     above = {} if above is None else above
     seen: list[Name] = []
@@ -189,14 +189,14 @@ def faults(queue: QueueConfig, above: Above | None = None) -> list[str]:
         if 0 < queue.max_applications < entry.max_applications:
             found.append("more than maxapplications")
         for name in named(entry):
-            found += _faults_of(name, entry, seen, given(name, above))
+            found += _faults_of(name, entry, seen, allowance(name, above))
             seen.append(name)
-            inside[name] = inside.get(name, Least()).and_also(entry)
+            inside[name] = inside.get(name, Allowance()).and_also(entry)
     below = [fault for child in queue.children for fault in faults(child, inside)]
     return [f"{queue.path}: {fault}" for fault in found] + below
 
 
-def _faults_of(name: Name, entry: LimitEntry, seen: list[Name], most: Least) -> Iterator[str]:
+def _faults_of(name: Name, entry: LimitEntry, seen: list[Name], most: Allowance) -> Iterator[str]:
     kind, text = name
     if name in seen:
         yield f"{text} twice"
@@ -264,7 +264,7 @@ def _rule(choices: Choices, root: QueueConfig, depth: int) -> PlacementRule:
 
 
 def _fixed_values(root: QueueConfig, parent: PlacementRule | None, depth: int) -> tuple[str, ...]:
-    """Give what a ``fixed`` rule may say: mostly a queue where it can be used."""
+    """Return what a ``fixed`` rule may say: mostly a queue where it can be used."""
     queues = [queue for queue in flatten(root) if queue.path != root.path]
     wanted = [queue.path for queue in queues if queue.is_parent == (depth > 0)]
     above = root.path if parent is None else _static(parent) or root.path
@@ -275,7 +275,7 @@ def _fixed_values(root: QueueConfig, parent: PlacementRule | None, depth: int) -
 
 
 def _static(rule: PlacementRule) -> str | None:
-    """Give the path that a chain of ``fixed`` rules gives, or None if others are in it."""
+    """Return the path that a chain of ``fixed`` rules gives, or None if others are in it."""
     if rule.name is not RuleName.FIXED:
         return None
     text = rule.value.lower()
@@ -286,7 +286,7 @@ def _static(rule: PlacementRule) -> str | None:
 
 
 def is_legal(rule: PlacementRule, root: QueueConfig) -> bool:
-    """Say whether the loader lets a rule pass."""
+    """Return whether the loader lets a rule pass."""
     chain = _chain(rule)
     for one in chain:
         whole = one.value.lower().split(".")[0] == "root"
@@ -306,7 +306,7 @@ def is_legal(rule: PlacementRule, root: QueueConfig) -> bool:
 
 
 def _chain(rule: PlacementRule) -> list[PlacementRule]:
-    """Give a rule and its parents, the outermost of these first."""
+    """Return a rule and its parents, the outermost of these first."""
     return [rule] if rule.parent is None else [*_chain(rule.parent), rule]
 
 
@@ -461,7 +461,7 @@ class OperatorAssembly(EvictionAssembly):
 
     @override
     def add_app(self, choices: Choices) -> What:
-        """Give an application that comes, of one of the users."""
+        """Return an application that comes, of one of the users."""
         what = super().add_app(choices)
         if not isinstance(what, AddApp):
             return what
@@ -501,7 +501,7 @@ class OperatorAssembly(EvictionAssembly):
 
     @override
     def comer(self, number: int, path: str) -> AddApp:
-        """Give one of the first applications, which comes to a leaf if the rules let it."""
+        """Return one of the first applications, which comes to a leaf if the rules let it."""
         operator = self._operator
         user = operator.users[number % len(operator.users)]
         groups = operator.groups[number // 2 % len(operator.groups)]

@@ -20,19 +20,19 @@ from tests.naive.picture import (
     Picture,
     after_placing,
     can_hold,
+    fits_limits,
     fragmentation,
     present_priority,
     remembered,
     room_of,
     runs,
     typical_of,
-    within,
 )
 from tests.naive.state import ROOT, App, Ask, Node, Queue, World, awake, lineage, total, total_of
 
 
 @attrs.frozen
-class Standing:
+class ApplyingLimit:
     """A limit that applies to an application in one queue.
 
     Attributes:
@@ -51,7 +51,7 @@ class Standing:
 
 
 def user_of(app: App) -> str | None:
-    """Give the name of an application's user, or None of the nameless one."""
+    """Return the name of an application's user, or None of the nameless one."""
     return app.user or None
 
 
@@ -80,51 +80,53 @@ def look_up_anew(world: World) -> None:
             app.counts_for = group_for(world, app)
 
 
-def applying(world: World, app: App) -> Iterator[Standing]:
-    """Give the limits that apply to an application, from the leaf up."""
+def applying(world: World, app: App) -> Iterator[ApplyingLimit]:
+    """Yield the limits that apply to an application, from the leaf up."""
     user, group = user_of(app), app.counts_for
     for path in lineage(app.queue):
         entries = world.queues[path].entries
         own = [entry for entry in entries if user is not None and user in entry.users]
         every = [entry for entry in entries if EVERY_NAME in entry.users]
         for entry in (own or every)[:1]:
-            yield Standing(Code.USER_LIMIT, user, path, entry, lambda other: user_of(other) == user)
+            yield ApplyingLimit(
+                Code.USER_LIMIT, user, path, entry, lambda other: user_of(other) == user
+            )
         for entry in entries:
             if group is not None and group in entry.groups:
-                yield Standing(
+                yield ApplyingLimit(
                     Code.GROUP_LIMIT, group, path, entry, lambda other: other.counts_for == group
                 )
 
 
-def over(picture: Picture, ask: Ask) -> list[Standing]:
-    """Give the ``maxresources`` above which an ask would bring its user or its group."""
+def over(picture: Picture, ask: Ask) -> list[ApplyingLimit]:
+    """Return the ``maxresources`` above which an ask would bring its user or its group."""
     return [one for one in applying(picture.world, ask.app) if not _has_room(picture, one, ask)]
 
 
-def _has_room(picture: Picture, limit: Standing, ask: Ask) -> bool:
+def _has_room(picture: Picture, limit: ApplyingLimit, ask: Ask) -> bool:
     counted = [
         held
         for held in picture.held
         if limit.path in lineage(held.app.queue) and limit.shares(held.app)
     ]
-    return within(ask.wants, total_of(counted), dict(limit.entry.max.amounts))
+    return fits_limits(ask.wants, total_of(counted), dict(limit.entry.max.amounts))
 
 
-def full(picture: Picture, app: App) -> list[Standing]:
-    """Give the ``maxapplications`` that keep an application which does not run waiting."""
+def full(picture: Picture, app: App) -> list[ApplyingLimit]:
+    """Return the ``maxapplications`` that keep an application which does not run waiting."""
     if runs(app):
         return []
     return [one for one in applying(picture.world, app) if _is_full(picture, one)]
 
 
-def _is_full(picture: Picture, limit: Standing) -> bool:
+def _is_full(picture: Picture, limit: ApplyingLimit) -> bool:
     there = [app for app in picture.world.below(limit.path) if limit.shares(app)]
     most = limit.entry.max_applications
     return most > 0 and sum(map(runs, there)) >= most
 
 
-def against(picture: Picture, ask: Ask, code: Code) -> list[Standing]:
-    """Give the limits of users, or those of groups, that keep an ask from running."""
+def against(picture: Picture, ask: Ask, code: Code) -> list[ApplyingLimit]:
+    """Return the limits of users, or those of groups, that keep an ask from running."""
     both = over(picture, ask) + full(picture, ask.app)
     found = [one for one in both if one.code is code]
     return sorted(found, key=lambda one: -len(lineage(one.path)))
@@ -132,13 +134,13 @@ def against(picture: Picture, ask: Ask, code: Code) -> list[Standing]:
 
 @remembered
 def children(picture: Picture, path: str) -> list[Queue]:
-    """Give the children of a parent that compete, best first."""
+    """Return the children of a parent that compete, best first."""
     competing = [child for child in picture.with_pending(path) if picture.enters(child.path)]
     return sorted_queues(picture, path, competing)
 
 
 def sorted_queues(picture: Picture, path: str, queues: list[Queue]) -> list[Queue]:
-    """Give some children of a parent, best first."""
+    """Return some children of a parent, best first."""
     by_priority = picture.world.queues[path].settings.sort_by_priority
 
     def key(queue: Queue) -> tuple[object, ...]:
@@ -152,7 +154,7 @@ def sorted_queues(picture: Picture, path: str, queues: list[Queue]) -> list[Queu
 
 
 def _share(picture: Picture, path: str) -> float:
-    """Give what the order of siblings goes by: the past share where usage counts."""
+    """Return what the order of siblings goes by: the past share where usage counts."""
     if usage.half_life_us(picture.world, (path, None)):
         return usage.share(picture, (path, None))
     return picture.fair_share(path)
@@ -160,7 +162,7 @@ def _share(picture: Picture, path: str) -> float:
 
 @remembered
 def applications(picture: Picture, path: str) -> list[App]:
-    """Give the applications of a leaf that compete, best first."""
+    """Return the applications of a leaf that compete, best first."""
     settings = picture.world.queues[path].settings
     apps = picture.apps(path)
     if settings.sort_policy is SortPolicy.STATE_AWARE:
@@ -170,12 +172,12 @@ def applications(picture: Picture, path: str) -> list[App]:
 
 
 def _kept_out(picture: Picture, app: App) -> bool:
-    """Say whether ``maxapplications`` of a queue, a user or a group keeps it waiting."""
+    """Return whether ``maxapplications`` of a queue, a user or a group keeps it waiting."""
     return picture.kept_out(app) or bool(full(picture, app))
 
 
 def sorted_applications(picture: Picture, path: str, apps: list[App]) -> list[App]:
-    """Give some applications of a leaf, best first."""
+    """Return some applications of a leaf, best first."""
     settings = picture.world.queues[path].settings
 
     def key(app: App) -> tuple[object, ...]:
@@ -211,7 +213,7 @@ def state_aware(picture: Picture, apps: list[App], *, by_priority: bool) -> list
 
 @remembered
 def asks(picture: Picture, app: App) -> list[Ask]:
-    """Give the pending asks of an application, best first; a member is as old as its gang."""
+    """Return the pending asks of an application, best first; a member is as old as its gang."""
 
     def key(ask: Ask) -> tuple[object, ...]:
         age = ask_creation(picture, ask)
@@ -222,7 +224,7 @@ def asks(picture: Picture, app: App) -> list[Ask]:
 
 
 def ask_creation(picture: Picture, ask: Ask) -> int:
-    """Give the creation of an ask: of a member its gang's, if that is defined."""
+    """Return the creation of an ask: of a member its gang's, if that is defined."""
     gang = picture.world.gangs[ask.gang] if ask.gang is not None else None
     if gang is None or gang.creation is None:
         return ask.creation[0]
@@ -230,8 +232,8 @@ def ask_creation(picture: Picture, ask: Ask) -> int:
 
 
 def best_of(picture: Picture, wanted: set[Ask], path: str = ROOT) -> Ask | None:
-    """Give the best of some pending asks, wherever they are; nothing is skipped."""
-    below = {here for ask in wanted for here in lineage(ask.app.queue)}
+    """Return the best of some pending asks, wherever they are; nothing is skipped."""
+    below = {prefix for ask in wanted for prefix in lineage(ask.app.queue)}
     inside = [child for child in picture.with_pending(path) if child.path in below]
     for child in sorted_queues(picture, path, inside):
         return best_of(picture, wanted, child.path)
@@ -242,7 +244,7 @@ def best_of(picture: Picture, wanted: set[Ask], path: str = ROOT) -> Ask | None:
 
 
 def nodes(picture: Picture, ask: Ask) -> list[Node]:
-    """Give all nodes, best first for an ask."""
+    """Return all nodes, best first for an ask."""
     config, there = picture.world.config, picture.world.nodes.values()
     if config.node_sort is NodeSortPolicy.FGD:
 
@@ -264,14 +266,14 @@ def nodes(picture: Picture, ask: Ask) -> list[Node]:
 
 
 def nodes_of_plans(picture: Picture, ask: Ask) -> list[Node]:
-    """Give all nodes in the order of section 7."""
+    """Return all nodes in the order of section 7."""
     if picture.world.config.node_sort in {NodeSortPolicy.FGD, NodeSortPolicy.BESTFIT}:
         return by_leftover(picture, ask)
     return nodes(picture, ask)
 
 
 def by_leftover(picture: Picture, ask: Ask) -> list[Node]:
-    """Give all nodes, the one first that has the least left beside an ask."""
+    """Return all nodes, the one first that has the least left beside an ask."""
     picture.world.reached["by leftover"] += 1
 
     def key(node: Node) -> tuple[float, str]:
@@ -281,7 +283,7 @@ def by_leftover(picture: Picture, ask: Ask) -> list[Node]:
 
 
 def by_fullness(picture: Picture, ask: Ask) -> list[Node]:
-    """Give all nodes, the most utilised first, whatever the policy and the ask."""
+    """Return all nodes, the most utilised first, whatever the policy and the ask."""
     del ask
     weights = dict(picture.world.config.node_weights)
 
@@ -292,7 +294,7 @@ def by_fullness(picture: Picture, ask: Ask) -> list[Node]:
 
 
 def leftover(picture: Picture, node: Node, ask: Ask) -> float:
-    """Give the weighted sum of what a node has left beside an ask."""
+    """Return the weighted sum of what a node has left beside an ask."""
     return _leftover(picture, (node, ask))
 
 
@@ -324,7 +326,7 @@ def _note(picture: Picture, ask: Ask, found: list[Node]) -> None:
 
 
 def step(picture: Picture, node: Node, ask: Ask) -> float:
-    """Give the step k of a node: by how much an ask there adds to fragmentation; else infinite."""
+    """Return the step k of a node: how much fragmentation an ask there adds; else infinite."""
     return _step(picture, (node, ask))
 
 
@@ -343,7 +345,7 @@ def _step(picture: Picture, both: tuple[Node, Ask]) -> float:
 def utilisation(
     capacity: Mapping[str, int], used: Mapping[str, int], weights: Mapping[str, float]
 ) -> float:
-    """Give the weighted average of a node's utilisation."""
+    """Return the weighted average of a node's utilisation."""
     types = [name for name in capacity if name in weights]
     whole = math.fsum(weights[name] for name in types)
     if whole == 0:
@@ -355,7 +357,7 @@ def utilisation(
 Keys = dict[str, object]
 
 NUMBERS: Final = frozenset({"queue.priority", "currentPriority", "priority"})
-"""The keys that say the same to everybody; of others each has its own wording."""
+"""The keys that are compared as numbers; the others have texts of their own."""
 
 
 @final
@@ -379,7 +381,7 @@ class Parting:
 
 
 def parting(picture: Picture, ask: Ask, first: Ask) -> Parting | None:
-    """Say where the way to an ask parts from that to the first; None if they are the same."""
+    """Return where the way to an ask parts from that to the first; None if they are the same."""
     if ask is first:
         return None
     if ask.app is first.app:
@@ -395,7 +397,7 @@ def parting(picture: Picture, ask: Ask, first: Ask) -> Parting | None:
 
 
 def _split(path: str, other: str) -> tuple[str, str]:
-    """Give the queues right below the one where two paths meet."""
+    """Return the queues right below the one where two paths meet."""
     ways = zip(reversed(lineage(path)), reversed(lineage(other)), strict=False)
     return next((mine, theirs) for mine, theirs in ways if mine != theirs)
 
@@ -447,19 +449,19 @@ def _ask_keys(picture: Picture, ask: Ask) -> Keys:
 
 
 def topology_of(picture: Picture, ask: Ask) -> Topology | None:
-    """Give the topology of an ask's gang, while that is defined, satisfied or not."""
+    """Return the topology of an ask's gang, while that is defined, satisfied or not."""
     gang = None if ask.gang is None else picture.world.gangs[ask.gang]
     definition = None if gang is None else gang.definition
     return None if definition is None else definition.topology
 
 
 def domain_of(node: Node, topology: Topology) -> str | None:
-    """Give the domain of a node."""
+    """Return the domain of a node."""
     return node.attributes.get(topology.attribute)
 
 
 def lets(picture: Picture, node: Node, ask: Ask) -> bool:
-    """Say whether ``same`` or ``spread`` lets a member be on a node, as far as nothing is tried."""
+    """Return whether ``same`` or ``spread`` allows a member on a node, before any trial."""
     topology = topology_of(picture, ask)
     if topology is None or topology.rule is TopologyRule.PREFER:
         return True
@@ -472,7 +474,7 @@ def lets(picture: Picture, node: Node, ask: Ask) -> bool:
 
 
 def homes(picture: Picture, ask: Ask) -> list[str]:
-    """Give the domain of each member of an ask's gang that holds a node in one.
+    """Return the domain of each member of an ask's gang that holds a node in one.
 
     They are in the order in which their nodes were chosen.
     """
@@ -486,7 +488,7 @@ def homes(picture: Picture, ask: Ask) -> list[str]:
 
 
 def domains(picture: Picture, topology: Topology) -> list[str]:
-    """Give all domains, ordered like nodes that have the sums of their schedulable nodes."""
+    """Return all domains, ordered like nodes that have the sums of their schedulable nodes."""
     there = picture.world.nodes.values()
     config = picture.world.config
     sign = 1.0 if config.node_sort is NodeSortPolicy.FAIR else -1.0

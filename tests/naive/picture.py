@@ -63,15 +63,15 @@ def parse_duration_us(text: str) -> int:
 
 
 def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
-    """Give the settings of a queue below one with the settings ``parent`` (None: the root)."""
+    """Return the settings of a queue below one with the settings ``parent`` (None: the root)."""
     above = Settings() if parent is None else inherit(parent)
     own = {name.lower(): text.strip().lower() for name, text in texts.items()}
 
-    def said(name: str) -> bool | None:
+    def flag(name: str) -> bool | None:
         return own[name] in {"enabled", "true"} if name in own else None
 
     def switch(name: str, otherwise: bool) -> bool:
-        answer = said(name)
+        answer = flag(name)
         return otherwise if answer is None else answer
 
     def duration(name: str, otherwise: int) -> int:
@@ -91,7 +91,7 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
         offset=parse_offset(own.get("priority.offset", "")),
         queue_priority=int(own.get("queue.priority", "0")),
         reclaimable=switch("queue.reclaimable", above.reclaimable),
-        create=above.create if (own_create := said("queue.create")) is None else own_create,
+        create=above.create if (own_create := flag("queue.create")) is None else own_create,
         preemption_policy=PreemptionPolicy(own.get("preemption.policy", above.preemption_policy)),
         preemption_delay_us=duration("preemption.delay", above.preemption_delay_us),
         required_node=switch("preemption.required.node", above.required_node),
@@ -124,7 +124,7 @@ def resolve(texts: Mapping[str, str], parent: Settings | None) -> Settings:
 
 
 def inherit(parent: Settings) -> Settings:
-    """Give the settings of a queue that says nothing itself."""
+    """Return the settings of a queue that says nothing itself."""
     policy = PreemptionPolicy.DEFAULT
     if parent.preemption_policy is PreemptionPolicy.DISABLED:
         policy = PreemptionPolicy.DISABLED
@@ -171,7 +171,7 @@ _HIGHEST_AGED = 1_000_000_000
 
 
 def present_priority(world: World, ask: Ask) -> int:
-    """Give the priority of an ask now: its own, and what it has gained while it was not bound."""
+    """Return the priority of an ask now: its own, and what it has gained while it was not bound."""
     settings = world.queues[ask.app.queue].settings
     period_us = settings.aging_us
     if not period_us or ask.place is AskPlace.BOUND:
@@ -215,12 +215,12 @@ class Picture:
 
     @cached_property
     def total(self) -> dict[str, int]:
-        """Give the total of the partition."""
+        """Return the total of the partition."""
         return total(node.capacity for node in self.world.nodes.values())
 
     @cached_property
     def asks(self) -> dict[str, list[Ask]]:
-        """Give the pending asks of each queue, those below it included."""
+        """Return the pending asks of each queue, those below it included."""
         asks: dict[str, list[Ask]] = {path: [] for path in self.world.queues}
         for app in self.present:
             pending = app.pending()
@@ -230,7 +230,7 @@ class Picture:
 
     @cached_property
     def allocated(self) -> dict[str, dict[str, int]]:
-        """Give what the asks in each queue, and below it, hold."""
+        """Return what the asks in each queue, and below it, hold."""
         allocated: dict[str, dict[str, int]] = {path: {} for path in self.world.queues}
         for ask in self.held:
             for path in lineage(ask.app.queue):
@@ -239,7 +239,7 @@ class Picture:
 
     @cached_property
     def used(self) -> dict[str, dict[str, int]]:
-        """Give what the asks on each node hold."""
+        """Return what the asks on each node hold."""
         used: dict[str, dict[str, int]] = {name: {} for name in self.world.nodes}
         for ask in self.held:
             add(used[ask.node or ""], ask.wants)
@@ -247,12 +247,12 @@ class Picture:
 
     @remembered
     def app_priority(self, app: App) -> int | None:
-        """Give the highest priority of the pending asks, tried or not."""
+        """Return the highest priority of the pending asks, tried or not."""
         return max((present_priority(self.world, ask) for ask in app.pending()), default=None)
 
     @remembered
     def queue_priority(self, path: str) -> int | None:
-        """Give ``currentPriority``: None where it has none."""
+        """Return ``currentPriority``: None where it has none."""
         settings = self.world.queues[path].settings
         if settings.fence and path != ROOT:
             return settings.offset
@@ -265,27 +265,27 @@ class Picture:
 
     @remembered
     def with_pending(self, path: str) -> list[Queue]:
-        """Give the children of a queue with something pending."""
+        """Return the children of a queue with something pending."""
         return [child for child in self.world.children(path) if self.asks[child.path]]
 
     @remembered
     def apps(self, path: str) -> list[App]:
-        """Give the applications of a leaf, the oldest first."""
+        """Return the applications of a leaf, the oldest first."""
         return [app for app in self.present if app.queue == path]
 
     def pending_amount(self, path: str) -> dict[str, int]:
-        """Give what is pending below a queue."""
+        """Return what is pending below a queue."""
         return total_of(self.asks[path])
 
     @remembered
     def pending_share(self, path: str) -> float:
-        """Give the dominant share of what is pending in the partition's total."""
+        """Return the dominant share of what is pending in the partition's total."""
         pending = self.pending_amount(path)
         return max((share(pending[t], self.total.get(t, 0)) for t in pending), default=0.0)
 
     @remembered
     def fair_share(self, path: str) -> float:
-        """Give the fair share of a queue."""
+        """Return the fair share of a queue."""
         used = self.allocated[path]
         return max((share(used[t], self._deserved(path, t)) for t in used), default=0.0)
 
@@ -296,17 +296,17 @@ class Picture:
         return self._entitled(path, name)
 
     def _entitled(self, path: str, name: str) -> int:
-        """Give what a queue has of a type where its parent does not share by weight."""
+        """Return what a queue has of a type where its parent does not share by weight."""
         guaranteed = self.world.queues[path].guaranteed[name]
         if guaranteed:
             return guaranteed
         whole = self.total.get(name, 0)
-        limits = [self.world.queues[here].limits for here in lineage(path)]
+        limits = [self.world.queues[prefix].limits for prefix in lineage(path)]
         return min((limit[name] for limit in limits if name in limit), default=whole)
 
     @remembered
     def usage(self, app: App) -> list[float]:
-        """Give an application's usage for ``fair``: its shares, the largest first."""
+        """Return an application's usage for ``fair``: its shares, the largest first."""
         used = total_of(ask for ask in self.held if ask.app is app)
         wholes = self.world.deserved.get(app.queue)
         if wholes is None:
@@ -315,7 +315,7 @@ class Picture:
         return sorted((share(used[name], wholes.get(name, 0)) for name in used), reverse=True)
 
     def deserve(self) -> dict[str, dict[str, int]]:
-        """Give what all queues deserve whose parents share by weight, by path."""
+        """Return what all queues deserve whose parents share by weight, by path."""
         found: dict[str, dict[str, int]] = {}
         for path in sorted(self.world.queues, key=lambda path: len(lineage(path))):
             children = sorted(self.world.children(path), key=lambda child: child.path)
@@ -348,24 +348,24 @@ class Picture:
         return divided(whole, weights, floors, ceilings, self.world.reached)
 
     def fits_headroom(self, ask: Ask) -> bool:
-        """Say whether the quotas of the leaf and all above it leave room for an ask."""
+        """Return whether the quotas of the leaf and all above it leave room for an ask."""
         return all(
-            within(ask.wants, self.allocated[path], self.world.queues[path].limits)
+            fits_limits(ask.wants, self.allocated[path], self.world.queues[path].limits)
             for path in lineage(ask.app.queue)
         )
 
     @remembered
     def enters(self, path: str) -> bool:
-        """Say whether a queue competes: it, or a leaf below, has a pending ask within quota."""
+        """Return whether a queue competes: it, or a leaf below, has a pending ask within quota."""
         return any(self.fits_headroom(ask) for ask in self.asks[path])
 
     @remembered
     def kept_out(self, app: App) -> bool:
-        """Say whether ``maxapplications`` of a queue on its path keeps an application waiting."""
+        """Return whether a ``maxapplications`` on its path keeps an application waiting."""
         return bool(self.full_above(app))
 
     def full_above(self, app: App) -> list[str]:
-        """Give the queues above an application that does not run in which as many run as may."""
+        """Return the queues above an application that does not run in which as many run as may."""
         full: list[str] = []
         for path in () if runs(app) else lineage(app.queue):
             limit = self.world.queues[path].max_applications
@@ -382,7 +382,7 @@ def divided(
     ceilings: Mapping[str, int],
     reached: Counter[str],
 ) -> dict[str, int]:
-    """Divide an amount among queues by weight, step by step as it is specified."""
+    """Divide an amount among queues by weight, step by step as in the specification."""
     fixed: dict[str, int] = {}
     while True:
         parts = dict.fromkeys((path for path in weights if path not in fixed), 0)
@@ -412,13 +412,15 @@ def divided(
 
 
 def runs(app: App) -> bool:
-    """Say whether an application counts against ``maxapplications``."""
+    """Return whether an application counts against ``maxapplications``."""
     waits = any(ask.place is AskPlace.WAITING for ask in app.asks.values())
     return app.state in RUNNING_STATES or waits
 
 
-def within(amount: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int]) -> bool:
-    """Say whether an amount fits beside what is used; types without a limit always fit."""
+def fits_limits(
+    amount: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int]
+) -> bool:
+    """Return whether an amount fits beside what is used; types without a limit always fit."""
     return all(
         used.get(name, 0) + value <= limits[name]
         for name, value in amount.items()
@@ -442,22 +444,22 @@ class Room:
 
 
 @attrs.frozen
-class Typical:
+class TypicalShape:
     """A shape that many asks have, and its weight."""
 
     shape: AskShape
     weight: int
 
 
-def typical_asks(world: World) -> tuple[Typical, ...]:
-    """Give the typical asks: those that are named, or else those that were learned."""
+def typical_asks(world: World) -> tuple[TypicalShape, ...]:
+    """Return the typical asks: those that are named, or else those that were learned."""
     named = [
-        Typical(AskShape.of(dict(one.devices), one.resources), one.weight)
+        TypicalShape(AskShape.of(dict(one.devices), one.resources), one.weight)
         for one in world.config.typical
     ]
     if named:
         return tuple(named)
-    return tuple(Typical(shape, number) for shape, number in Counter(world.learned).items())
+    return tuple(TypicalShape(shape, number) for shape, number in Counter(world.learned).items())
 
 
 def learn(world: World) -> None:
@@ -465,15 +467,15 @@ def learn(world: World) -> None:
 
     That is in the first one that has an ask with devices, and in each that has twice as many.
     """
-    known, came = len(world.learned), len(world.came)
-    if came and came >= 2 * known:
+    known, seen = len(world.learned), len(world.shapes)
+    if seen and seen >= 2 * known:
         weighted = dict(world.config.node_weights)
         world.reached["learned again" if known else "learned"] += 1
-        world.learned = [shape.only(weighted) for shape in world.came]
+        world.learned = [shape.only(weighted) for shape in world.shapes]
 
 
 def fits_devices(room: Room, kind: str, need: DeviceNeed) -> bool:
-    """Say whether there are devices of a type for an ask: free ones, and of a model that it takes."""
+    """Return whether devices of a type are free for an ask, of a model that it takes."""
     free = room.devices.get(kind, ())
     if need.models is not None and room.models.get(kind) not in need.models:
         return False
@@ -483,13 +485,13 @@ def fits_devices(room: Room, kind: str, need: DeviceNeed) -> bool:
 
 
 def fits(room: Room, shape: AskShape) -> bool:
-    """Say whether a shape fits a node: its resources, its models, its devices."""
+    """Return whether a shape fits a node: its resources, its models, its devices."""
     has_room = all(room.free.get(name, 0) >= value for name, value in shape.resources)
     return has_room and all(fits_devices(room, kind, need) for kind, need in shape.devices)
 
 
-def fragmentation(room: Room, typical: Iterable[Typical]) -> int:
-    """Give the fragmentation F of a node: what typical asks cannot use of its devices."""
+def fragmentation(room: Room, typical: Iterable[TypicalShape]) -> int:
+    """Return the fragmentation F of a node: what typical asks cannot use of its devices."""
     whole = 0
     for one in typical:
         fitting = fits(room, one.shape)
@@ -503,7 +505,7 @@ def fragmentation(room: Room, typical: Iterable[Typical]) -> int:
 
 @remembered
 def room_of(picture: Picture, node: Node) -> Room:
-    """Give what is free on a node."""
+    """Return what is free on a node."""
     used = picture.used[node.name]
     there = [ask for ask in picture.held if ask.node == node.name]
     devices = {kind: [MILLI] * stock.count for kind, stock in node.stock.items()}
@@ -518,18 +520,18 @@ def room_of(picture: Picture, node: Node) -> Room:
     )
 
 
-def typical_of(picture: Picture) -> tuple[Typical, ...]:
-    """Give the typical asks, counted once for each picture."""
+def typical_of(picture: Picture) -> tuple[TypicalShape, ...]:
+    """Return the typical asks, counted once for each picture."""
     return _typical(picture, None)
 
 
 @remembered
-def _typical(picture: Picture, _: None) -> tuple[Typical, ...]:
+def _typical(picture: Picture, _: None) -> tuple[TypicalShape, ...]:
     return typical_asks(picture.world)
 
 
 def empty_room(node: Node) -> Room:
-    """Give what would be free on a node if nothing were there."""
+    """Return what would be free on a node if nothing were there."""
     return Room(
         free=node.capacity,
         devices={kind: (MILLI,) * stock.count for kind, stock in node.stock.items()},
@@ -538,7 +540,7 @@ def empty_room(node: Node) -> Room:
 
 
 def has_models(node: Node, ask: Ask) -> bool:
-    """Say whether the models of a node's devices are among those that an ask names, if it does."""
+    """Return whether a node's devices are of the models that an ask names, if it names any."""
     return all(
         need.models is None or (kind in node.stock and node.stock[kind].model in need.models)
         for kind, need in ask.needs.items()
@@ -546,19 +548,19 @@ def has_models(node: Node, ask: Ask) -> bool:
 
 
 def lacking(room: Room, ask: Ask) -> set[str]:
-    """Give the types of devices of which an ask does not fit a node, as resource types."""
+    """Return the types of devices of which an ask does not fit a node, as resource types."""
     return {
         device_type(kind) for kind, need in ask.needs.items() if not fits_devices(room, kind, need)
     }
 
 
 def can_hold(room: Room, ask: Ask) -> bool:
-    """Say whether an ask has room on a node."""
+    """Return whether an ask has room on a node."""
     return fits(room, AskShape.of(ask.needs, ask.resources))
 
 
 def taken_by(picture: Picture, node: Node, ask: Ask) -> dict[str, tuple[int, ...]] | None:
-    """Give the numbers of the devices that an ask takes on a node that it fits, type by type."""
+    """Return the numbers of the devices that an ask takes on a node that it fits, type by type."""
     if not ask.needs:
         return None
     numbers: dict[str, tuple[int, ...]] = {}
@@ -570,7 +572,7 @@ def taken_by(picture: Picture, node: Node, ask: Ask) -> dict[str, tuple[int, ...
 
 
 def taken_anyway(picture: Picture, node: Node, ask: Ask) -> dict[str, tuple[int, ...]] | None:
-    """Give the devices that an ask takes on a node whose devices may not be free.
+    """Return the devices that an ask takes on a node whose devices may not be free.
 
     Then the free ones come first, and a share is taken of the device that has most free.
     """
@@ -589,7 +591,7 @@ def taken_anyway(picture: Picture, node: Node, ask: Ask) -> dict[str, tuple[int,
 
 
 def _numbers(picture: Picture, room: Room, kind: str, need: DeviceNeed) -> tuple[int, ...]:
-    """Give the devices that are taken of a type: of those that fit, the best."""
+    """Return the devices that are taken of a type: of those that fit, the best."""
     free = room.devices[kind]
     reached = picture.world.reached
     if need.count:
@@ -612,7 +614,7 @@ def _numbers(picture: Picture, room: Room, kind: str, need: DeviceNeed) -> tuple
 
 
 def without_resources(room: Room, amounts: Mapping[str, int]) -> Room:
-    """Give what is free once amounts are taken."""
+    """Return what is free once amounts are taken."""
     free = dict(room.free)
     for name, value in amounts.items():
         free[name] = free.get(name, 0) - value
@@ -620,7 +622,7 @@ def without_resources(room: Room, amounts: Mapping[str, int]) -> Room:
 
 
 def without_devices(room: Room, kind: str, need: DeviceNeed, numbers: Iterable[int]) -> Room:
-    """Give what is free once devices are taken."""
+    """Return what is free once devices are taken."""
     free = list(room.devices[kind])
     for number in numbers:
         free[number] -= need.milli or MILLI
@@ -628,7 +630,7 @@ def without_devices(room: Room, kind: str, need: DeviceNeed, numbers: Iterable[i
 
 
 def after_placing(picture: Picture, node: Node, ask: Ask) -> Room:
-    """Give what is free on a node that an ask fits, once it is there."""
+    """Return what is free on a node that an ask fits, once it is there."""
     room = without_resources(room_of(picture, node), ask.resources)
     for kind, numbers in (taken_by(picture, node, ask) or {}).items():
         room = without_devices(room, kind, ask.needs[kind], numbers)
@@ -636,5 +638,5 @@ def after_placing(picture: Picture, node: Node, ask: Ask) -> Room:
 
 
 def some_held(asks: Sequence[Ask], node: Node) -> bool:
-    """Say whether a device of a node is held by one of some asks."""
+    """Return whether a device of a node is held by one of some asks."""
     return any(ask.node == node.name and ask.devices for ask in asks)

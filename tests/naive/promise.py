@@ -1,4 +1,4 @@
-"""When a pending ask will start, as far as that can be told now, and what backfill promises, from
+"""When a pending ask will start, as far as that is known now, and what backfill promises, from
 batch to batch.
 """
 
@@ -37,12 +37,12 @@ _MOST_BATCHES: Final = 10_000
 
 
 def position(world: World, ask: Ask) -> int:
-    """Give the place of a pending ask, from 1, if all were taken with nothing placed."""
+    """Return the place of a pending ask, from 1, if all were taken with nothing placed."""
     return [one is ask for one in _in_order(Picture(world), ROOT)].index(True) + 1
 
 
 def fits_at(world: World, ask: Ask) -> Instant | None:
-    """Give the start that a reservation of an ask's party alone would have now."""
+    """Return the start that a reservation of an ask's party alone would have now."""
     with _rolled_back(world, ask):
         party = party_of(world, ask)
         found = None if party is None else first_start(world, party, [])
@@ -50,7 +50,7 @@ def fits_at(world: World, ask: Ask) -> Instant | None:
 
 
 def fits_now(world: World, ask: Ask) -> bool:
-    """Say whether an ask's party alone fits as things are."""
+    """Return whether an ask's party alone fits now."""
     with _rolled_back(world, ask):
         party = party_of(world, ask)
         return party is not None and is_placed(world, party)
@@ -69,7 +69,7 @@ def _rolled_back(world: World, ask: Ask) -> Generator[None]:
 
 
 def starts_at_us(model: NaiveScheduler, app: str, name: str) -> int | None:
-    """Give when an ask is bound in a copy that runs on without events; None if never."""
+    """Return when an ask is bound in a copy that runs on without events; None if never."""
     copied = copy.deepcopy(model)
     ask = copied.world.apps[app].asks[name]
     for _ in range(_MOST_BATCHES):
@@ -91,7 +91,7 @@ def _binds(decision: Decision, ask: Ask) -> bool:
 
 
 def _in_order(picture: Picture, path: str) -> Iterator[Ask]:
-    """Give all pending asks in the order of queues, applications and asks; none is skipped."""
+    """Yield all pending asks in the order of queues, applications and asks; none is skipped."""
     for child in order.sorted_queues(picture, path, picture.with_pending(path)):
         yield from _in_order(picture, child.path)
     apps = [app for app in picture.apps(path) if app.pending()]
@@ -189,7 +189,7 @@ class Promises:
 
 
 def _first(model: NaiveScheduler) -> dict[str, Reservation]:
-    """Give the first reservation of each scope."""
+    """Return the first reservation of each scope."""
     first: dict[str, Reservation] = {}
     for one in model.world.reserved:
         first.setdefault(one.scope, one)
@@ -197,7 +197,7 @@ def _first(model: NaiveScheduler) -> dict[str, Reservation]:
 
 
 def _is_preceded(world: World, party: frozenset[Ask]) -> bool:
-    """Say whether in a round of the batch somebody got a node before a party was sought for."""
+    """Return whether a round of the batch placed an ask before it sought a party's nodes."""
     rounds = world.searches
     for number, one in enumerate(rounds, 1):
         end = rounds[number].began if number < len(rounds) else world.moves
@@ -207,7 +207,7 @@ def _is_preceded(world: World, party: frozenset[Ask]) -> bool:
 
 
 def _is_quiet(batch: Batch) -> bool:
-    """Say whether nothing happened in a batch that the text names as an exception."""
+    """Return whether nothing happened in a batch that the text names as an exception."""
     quiet = all(_changes_nothing(entry) for _, entry in batch.entries)
     return quiet and not any(
         one.reason in _CLAIMED or one.kind is Kind.GANG_TIMED_OUT for one in batch.decisions
@@ -219,7 +219,7 @@ def _changes_nothing(entry: Event | str) -> bool:
 
 
 def _stranger_came(model: NaiveScheduler, scope: str, batch: Batch) -> bool:
-    """Say whether an ask that takes no notice of a scope got a node."""
+    """Return whether an ask that takes no notice of a scope got a node."""
     for one in batch.decisions:
         if one.kind is Kind.ASSIGNED:
             found = scope_of(model.world, one.queue or "")

@@ -10,17 +10,17 @@ from tests.naive.evictions import (
     Unit,
     delay_ends,
     evict,
-    gives,
     gone_of,
     halves_a_gang,
+    help_first_claimant,
     is_protected,
     keeps_guarantees,
-    look,
     may_come_true,
     preemption,
     protection_ends,
     reclaim,
     serve,
+    takes_part,
     unit_of,
 )
 from tests.naive.node_choice import is_service
@@ -29,12 +29,12 @@ from tests.naive.state import Ask, World, lineage
 
 
 def deadlines(world: World, now_us: int) -> list[int]:
-    """Give the instants, later than now, at which the delay of a pending ask ends."""
+    """Return the instants, later than now, at which the delay of a pending ask ends."""
     asks = [ask for ask in world.pending() if may_come_true(world, ask)]
     ends = [delay_ends(world, ask) for ask in asks]
     ends += [_quota_end(world, path) for path in world.over_since]
     if world.config.preemption_enabled:
-        bound = [ask for ask in world.bound() if gives(world.queues[ask.app.queue].settings)]
+        bound = [ask for ask in world.bound() if takes_part(world.queues[ask.app.queue].settings)]
         ends += [protection_ends(world, ask) for ask in bound]
     return [end for end in ends if end > now_us]
 
@@ -51,17 +51,19 @@ def help_one(world: World, now_us: int) -> bool:
         return False
     if _keep_quotas(world, now_us):
         return True
-    return look(world, now_us, reclaim) or look(world, now_us, preemption)
+    return help_first_claimant(world, now_us, reclaim) or help_first_claimant(
+        world, now_us, preemption
+    )
 
 
 def _excess(picture: Picture, path: str) -> set[str]:
-    """Give the types of which a queue has more than its own ``max``."""
+    """Return the types of which a queue has more than its own ``max``."""
     limits, used = picture.world.queues[path].limits, picture.allocated[path]
     return {name for name, most in limits.items() if used.get(name, 0) > most}
 
 
 def _loses_excess(world: World, path: str) -> bool:
-    """Say whether a queue can lose what it has too much."""
+    """Return whether a queue can lose what it has too much."""
     queue, config = world.queues[path], world.config
     allowed = config.preemption_enabled and config.quota_preemption and not queue.dynamic
     return allowed and queue.settings.quota_preemption_us > 0
@@ -117,7 +119,7 @@ def _excess_units(world: World, path: str) -> list[Unit]:
 
 
 def _next_unit(world: World, path: str, gone: set[Ask]) -> Unit | None:
-    """Give the first unit of a queue that has of what it has too much, once others are gone."""
+    """Return the first unit of a queue that has of what it has too much, once others are gone."""
     picture = Picture(world, gone)
     excess = _excess(picture, path)
     held = [ask for ask in world.asks() if ask.held and ask not in gone]
@@ -127,25 +129,29 @@ def _next_unit(world: World, path: str, gone: set[Ask]) -> Unit | None:
         unit = unit_of(world, first, gone)
         if not unit <= set(scope) or not any(excess & set(ask.wants) for ask in unit):
             continue
-        if all(keeps_guarantees(picture, _up_to(ask, path), ask, list(unit)) for ask in unit):
+        if all(
+            keeps_guarantees(picture, _queues_up_to(ask, path), ask, list(unit)) for ask in unit
+        ):
             return tuple(ask for ask in scope if ask in unit)
     return None
 
 
 def _may_go(world: World, path: str, ask: Ask) -> bool:
     leaf = ask.app.queue
-    if path not in lineage(leaf) or not gives(world.queues[leaf].settings):
+    if path not in lineage(leaf) or not takes_part(world.queues[leaf].settings):
         return False
     return not is_service(world, ask) and not is_protected(world, ask)
 
 
-def _up_to(ask: Ask, path: str) -> list[str]:
-    """Give the queues of an ask from its leaf up to one of them."""
-    return [here for here in lineage(ask.app.queue) if path in lineage(here)]
+def _queues_up_to(ask: Ask, path: str) -> list[str]:
+    """Return the queues of an ask from its leaf up to one of them."""
+    return [prefix for prefix in lineage(ask.app.queue) if path in lineage(prefix)]
 
 
 def _quota_order(picture: Picture, path: str, ask: Ask) -> tuple[object, ...]:
     queues = picture.world.queues
-    levels = [queues[here].settings.queue_priority for here in reversed(_up_to(ask, path)[:-1])]
+    levels = [
+        queues[prefix].settings.queue_priority for prefix in reversed(_queues_up_to(ask, path)[:-1])
+    ]
     levels += [0] * (max(len(lineage(one)) for one in queues) - len(levels))
     return (levels, -picture.fair_share(ask.app.queue), ask.priority, -ask.held_order)

@@ -45,7 +45,7 @@ class Account:
         first: What would be tried first in the next round, as ``app/ask``.
         parting: Where the way to it parts from the way to the first; None if it is the
             first itself, or does not compete.
-        figures: What is to be told of each reason, by its code.
+        figures: The figures of each reason, by its code.
     """
 
     codes: tuple[str, ...]
@@ -56,7 +56,7 @@ class Account:
 
 
 def agree(own: Account, found: Account) -> bool:
-    """Say whether the real scheduler's account is the model's.
+    """Return whether the real scheduler's account is the model's.
 
     Of a group that is sure not to fit no member need be tried, so that none has failed.
     """
@@ -70,7 +70,7 @@ def agree(own: Account, found: Account) -> bool:
 
 
 def account_for(world: World, now_us: int) -> dict[str, Account]:
-    """Give the account of every ask that is not bound, by ``app/ask``."""
+    """Return the account of every ask that is not bound, by ``app/ask``."""
     moment = Moment(world, now_us)
     unbound = [ask for ask in world.asks() if ask.place is not AskPlace.BOUND]
     return {ask.full: _account(moment, ask) for ask in unbound}
@@ -95,7 +95,7 @@ def _codes(moment: Moment, ask: Ask) -> list[str]:
     return [code for code, holds in _REASONS if holds(moment, ask)]
 
 
-def _refused(code: Code) -> Callable[[Moment, Ask], bool]:
+def _is_refused_for(code: Code) -> Callable[[Moment, Ask], bool]:
     return lambda moment, ask: gang_code(moment.world, ask) is code
 
 
@@ -209,7 +209,7 @@ def _fragmented(moment: Moment, ask: Ask) -> bool:
 
 
 def _could_take(moment: Moment, ask: Ask) -> bool:
-    """Say whether an ask may reclaim or preempt as things are, once its delay is over."""
+    """Return whether an ask may reclaim or preempt in the present state, once its delay is over."""
     if not moment.is_looked_at(ask):
         return False
     then_us = evictions.delay_ends(moment.world, ask)
@@ -255,9 +255,9 @@ def _user_not_allowed(moment: Moment, ask: Ask) -> bool:
 
 
 _REASONS: Final[tuple[tuple[str, Callable[[Moment, Ask], bool]], ...]] = (
-    (Code.GANG_UNDEFINED, _refused(Code.GANG_UNDEFINED)),
-    (Code.GANG_TOO_FEW_MEMBERS, _refused(Code.GANG_TOO_FEW_MEMBERS)),
-    (Code.GANG_SURPLUS, _refused(Code.GANG_SURPLUS)),
+    (Code.GANG_UNDEFINED, _is_refused_for(Code.GANG_UNDEFINED)),
+    (Code.GANG_TOO_FEW_MEMBERS, _is_refused_for(Code.GANG_TOO_FEW_MEMBERS)),
+    (Code.GANG_SURPLUS, _is_refused_for(Code.GANG_SURPLUS)),
     (Code.NEVER_FITS, _never_fits),
     (Code.QUEUE_MAX, _queue_max),
     (Code.USER_LIMIT, _limited_by(Code.USER_LIMIT)),

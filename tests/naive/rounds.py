@@ -49,7 +49,7 @@ from tests.naive.state import (
 
 
 def resolve(world: World, now_us: int) -> bool:
-    """Help the first group that can be helped, or only say so; say whether anything changed."""
+    """Help the first group that can be helped, or only say so; return whether anything changed."""
     groups = _starving(world)
     for place, group in enumerate(groups):
         later = groups[place + 1 :]
@@ -78,7 +78,7 @@ def message(helped: Group, others: list[Group]) -> str:
 
 
 def _starving(world: World) -> list[Group]:
-    """Give the unsatisfied groups with waiting members, the first to be helped first."""
+    """Return the unsatisfied groups with waiting members, the first to be helped first."""
 
     def key(group: Group) -> tuple[object, ...]:
         # The members of a satisfied gang are plain asks: nobody asks for help for them.
@@ -92,14 +92,14 @@ def _starving(world: World) -> list[Group]:
 
 
 def may_be_helped(world: World, group: Group) -> bool:
-    """Say whether a group could be complete now: no gang of it lacks anything but nodes."""
+    """Return whether a group could be complete now: no gang of it lacks anything but nodes."""
     if len(group.gangs) < len(group.names):
         return False
     return not any(_is_hopeless(world, gang) for gang in group.gangs)
 
 
 def lets_members_through(world: World, group: Group) -> bool:
-    """Say whether PreFilter refuses no gang of a group as undefined, short of children or timed out.
+    """Return whether PreFilter refuses no gang of a group: undefined, short of children, timed out.
 
     It looks at gangs alone that are not satisfied, so that such a group may still lack a definition
     that it needs to be bound.
@@ -132,7 +132,7 @@ def _would_fit(world: World, group: Group, released: list[Group]) -> bool:
 
 
 def next_missing(world: World, group: Group) -> Ask | None:
-    """Give the next missing member, in the order of asks as it is by now."""
+    """Return the next missing member, in the present order of asks."""
     missing: set[Ask] = set()
     for gang in group.gangs:
         definition = gang.definition
@@ -173,14 +173,14 @@ class Party:
     group: frozenset[str] = frozenset()
 
     def is_that_of(self, reservation: Reservation) -> bool:
-        """Say whether a reservation is for this group, though it lacked others then, or an ask of it."""
+        """Return whether a reservation is for this group, whatever it lacked, or an ask of it."""
         if self.group and self.group == reservation.group:
             return True
         return bool(self.asks & reservation.asks)
 
 
 def party_of(world: World, ask: Ask) -> Party | None:
-    """Give the party of an ask; None if PreFilter refuses a gang of its group."""
+    """Return the party of an ask; None if PreFilter refuses a gang of its group."""
     gang = gangs.constrained(world, ask)
     if gang is None:
         return Party(frozenset({ask}))
@@ -191,7 +191,7 @@ def party_of(world: World, ask: Ask) -> Party | None:
 
 
 def _lacking(world: World, group: Group) -> frozenset[Ask]:
-    """Give the members that a group lacks: of each gang the first in the present order."""
+    """Return the members that a group lacks: of each gang the first in the present order."""
     picture, found = Picture(world), set[Ask]()
     for gang in group.gangs:
         definition = gang.definition
@@ -209,13 +209,13 @@ def _lacking(world: World, group: Group) -> frozenset[Ask]:
 
 
 def is_own(world: World, reservation: Reservation, ask: Ask) -> bool:
-    """Say whether a reservation is that of the group which an ask waits for."""
+    """Return whether a reservation is that of the group which an ask waits for."""
     gang = gangs.constrained(world, ask)
     return gang is not None and gang.name in reservation.group
 
 
 def staying(world: World, group: frozenset[str]) -> set[Ask]:
-    """Give the asks of a group that hold nodes: they stay, as the group needs them."""
+    """Return the asks of a group that hold nodes: they stay, as the group needs them."""
     return {ask for ask in world.asks() if ask.held and ask.gang in group}
 
 
@@ -230,19 +230,19 @@ def begin_round(world: World) -> None:
 
 
 def undelayed(world: World, ask: Ask) -> Callable[[Node], bool]:
-    """Give what says of a node on which an ask fits whether it delays no reservation there."""
+    """Return what says of a node on which an ask fits whether it delays no reservation there."""
     return lambda node: first_delayed(world, ask, node) is None
 
 
 def first_delayed(world: World, ask: Ask, node: Node) -> Reservation | None:
-    """Give the first reservation that an ask would delay on a node on which it fits."""
+    """Return the first reservation that an ask would delay on a node on which it fits."""
     scope = backfill_scope(world, ask)
     others = [] if scope is None else in_force(world, scope.path)
     return next((one for one in others if _delays(world, one, ask, node)), None)
 
 
 def in_force(world: World, scope: str) -> list[Reservation]:
-    """Give the reservations of a scope that are in force now."""
+    """Return the reservations of a scope that are in force now."""
     return [one for one in world.reserved if one.scope == scope]
 
 
@@ -287,7 +287,7 @@ def seek(world: World, ask: Ask) -> list[tuple[Ask, Node]]:
 def first_start(
     world: World, party: Party, others: list[Reservation]
 ) -> tuple[Instant, Nodes] | None:
-    """Give the first instant at which a party can be placed beside others, and where."""
+    """Return the first instant at which a party can be placed beside others, and where."""
     stay, there = staying(world, party.group), pending_nodes(others)
     for instant in instants(world):
         gone = released_by(world, instant, stay)
@@ -299,12 +299,12 @@ def first_start(
 
 
 def is_placed(world: World, party: Party) -> bool:
-    """Say whether a party can be placed beside nobody, as things are."""
+    """Return whether a party can be placed now, without reservations of others."""
     return _placed(world, set(), party) is not None
 
 
 def pending_nodes(reservations: Iterable[Reservation]) -> Nodes:
-    """Give the nodes that are reserved for those who hold none."""
+    """Return the nodes that are reserved for those who hold none."""
     return tuple(
         (ask, node)
         for one in reservations
@@ -320,7 +320,7 @@ def _made(
 
 
 def _before(world: World, party: Party) -> Reservation | None:
-    """Give the reservation that the round before left for the very same asks."""
+    """Return the reservation that the round before left for the very same asks."""
     for one in world.reserved_before:
         if one.asks == party.asks:
             return one
@@ -334,7 +334,7 @@ def _is_kept(
     found: tuple[Instant, Nodes] | None,
     others: list[Reservation],
 ) -> bool:
-    """Say whether the start and the nodes of the round before are kept."""
+    """Return whether the start and the nodes of the round before are kept."""
     if not is_after_now(world, before.start):
         return False
     if found is not None and found[0] < before.start:
@@ -348,7 +348,7 @@ def _is_kept(
 def _as_things_are(
     world: World, party: Party, before: Reservation
 ) -> list[tuple[Ask, Node]] | None:
-    """Give where a gang's party can be assigned now, each on the node reserved for it.
+    """Return where a gang's party can be assigned now, each on the node reserved for it.
 
     A member may be of another scope than the reservation: those of its own scope hold it back.
     """
@@ -370,7 +370,7 @@ def _as_things_are(
 
 
 def _delays(world: World, reservation: Reservation, ask: Ask, node: Node) -> bool:
-    """Say whether an ask would delay a reservation if it took a node on which it fits now."""
+    """Return whether an ask would delay a reservation if it took a node on which it fits now."""
     if is_own(world, reservation, ask):
         return False
     if _ends_by(world, ask, reservation.start):
@@ -386,7 +386,7 @@ def _delays(world: World, reservation: Reservation, ask: Ask, node: Node) -> boo
 
 
 def _ends_by(world: World, ask: Ask, start: Instant) -> bool:
-    """Say whether an ask that is bound now is expected to end by the start of a reservation."""
+    """Return whether an ask that is bound now is expected to end by the start of a reservation."""
     length_us = estimate_us(world, ask)
     gang = gangs.constrained(world, ask)
     if gang is not None:
@@ -412,7 +412,7 @@ def _placed(world: World, gone: set[Ask], party: Party) -> Nodes | None:
 
 
 def _fit_on(world: World, gone: set[Ask], nodes: Nodes) -> bool:
-    """Say whether asks fit their nodes once some are gone, one after another."""
+    """Return whether asks fit their nodes once some are gone, one after another."""
     for place, (ask, name) in enumerate(nodes):
         with on_nodes(world, nodes[:place], gone):
             node = world.nodes.get(name)
@@ -446,7 +446,7 @@ def on_nodes(
 
 
 def packed(world: World, group: Group, shut: set[str]) -> list[tuple[Ask, Node]] | None:
-    """Give where all that a Strict group lacks finds a place in its second try, if all of it does.
+    """Return where all that a Strict group lacks is placed in its second try, if all of it is.
 
     Args:
         world: What there is.
@@ -468,7 +468,7 @@ def packed(world: World, group: Group, shut: set[str]) -> list[tuple[Ask, Node]]
 
 
 def _hardest_first(world: World, group: Group) -> list[Ask]:
-    """Give what a group lacks: who needs a node, then who selects nodes, then the largest."""
+    """Return what a group lacks: who needs a node, then who selects nodes, then the largest."""
     picture, left, found = Picture(world), set(_lacking(world, group)), list[Ask]()
     while (best := order.best_of(picture, left)) is not None:
         found.append(best)
@@ -495,7 +495,7 @@ def run_rounds(world: World, now_us: int) -> None:
 
 
 def comparable_state(world: World) -> State:
-    """Give the bound, the waiting and the pending asks, to be compared."""
+    """Return the bound, the waiting and the pending asks, to be compared."""
     asks = [ask for ask in world.asks() if ask.place is not AskPlace.PARKED]
     return frozenset(
         (ask.app.name, ask.name, ask.place, ask.node, *sorted((ask.devices or {}).items()))
@@ -513,15 +513,15 @@ class _Outcome(Enum):
 
 
 @attrs.frozen
-class _Before:
-    """What was before an attempt.
+class _StateBefore:
+    """The state before an attempt.
 
     Attributes:
-        said: The length of the log; what a failed attempt did after it is left out.
-        waiting: What waited of the group; that is announced as released.
+        log_length: The length of the log; a failed attempt is cut off there.
+        waiting: The members of the group that waited; they are announced as released.
     """
 
-    said: int
+    log_length: int
     waiting: list[Ask]
 
 
@@ -538,7 +538,7 @@ class _Round:
         self._seen: Picture | None = None
 
     def run(self) -> bool:
-        """Try every ask once, best first; say whether a bind failed."""
+        """Try every ask once, best first; return whether a bind failed."""
         self._start()
         while (ask := self._best(self._look(), ROOT)) is not None:
             self._try(ask)
@@ -546,7 +546,7 @@ class _Round:
         return self._a_bind_failed
 
     def _look(self) -> Picture:
-        """Give a picture of what is now; whoever changes anything says so."""
+        """Return the picture of the present state; every change discards it."""
         if self._seen is None:
             self._seen = Picture(self._world)
         return self._seen
@@ -619,24 +619,24 @@ class _Round:
         return node
 
     def _is_blocked(self, ask: Ask) -> bool:
-        """Say whether the leaf of an ask, or the strict scope that it is in, is shut."""
+        """Return whether the leaf of an ask, or the strict scope that it is in, is shut."""
         return not self._blocked.isdisjoint(lineage(ask.app.queue))
 
     def _attempt(self, gang: Gang, first: Ask) -> None:
         """Try a member of an unsatisfied gang and, once it holds a node, the others."""
         world = self._world
-        before = _Before(len(world.log), waiting(world, *group_of(world, gang.name).gangs))
+        before = _StateBefore(len(world.log), waiting(world, *group_of(world, gang.name).gangs))
         if self._member(first, before) is not _Outcome.WAITS:
             return
         while (ask := self._next(gang)) is not None:
             if self._member(ask, before) in {_Outcome.SATISFIED, _Outcome.RELEASED}:
                 return
 
-    def _member(self, ask: Ask, before: _Before) -> _Outcome:
+    def _member(self, ask: Ask, before: _StateBefore) -> _Outcome:
         world = self._world
         self._tried.add(ask)
         gang = world.gangs[ask.gang or ""]
-        if gangs.refused(world, gang):
+        if gangs.is_refused(world, gang):
             return _Outcome.REFUSED
         group = group_of(world, gang.name)
         blocked = self._is_blocked(ask)
@@ -658,12 +658,12 @@ class _Round:
         world.log.append(ask.say(Kind.WAITING, node.name))
         return _Outcome.WAITS
 
-    def _fails(self, ask: Ask, group: Group, before: _Before) -> _Outcome:
+    def _fails(self, ask: Ask, group: Group, before: _StateBefore) -> _Outcome:
         """A member fitted nowhere: of a Strict group nothing waits any longer."""
         world = self._world
         if not group.strict:
             return _Outcome.REFUSED
-        del world.log[before.said :]
+        del world.log[before.log_length :]
         for gang in group.gangs:
             gang.cycle_valid, gang.failed = False, ask.full
         release(world, before.waiting, Reason.GANG_ROLLBACK)
@@ -687,7 +687,7 @@ class _Round:
         return _Outcome.SATISFIED
 
     def _next(self, gang: Gang) -> Ask | None:
-        """Give the next member that is activated."""
+        """Return the next member that is activated."""
         world = self._world
         group = group_of(world, gang.name)
         unsatisfied = [one for one in group.gangs if not one.satisfied]

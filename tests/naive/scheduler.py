@@ -112,7 +112,7 @@ class NaiveScheduler:
             world.log.append(Decision(Kind.REJECTED, message=str(refusal), index=index))
 
     def close(self, at_us: int) -> list[Decision]:
-        """Close the batch: rounds, deadlocks, clocks, priorities; give what it decided."""
+        """Close the batch: rounds, deadlocks, clocks, priorities; return what it decided."""
         self._run(at_us)
         gangs.keep_clocks(self.world, at_us)
         for gang in self.world.gangs.values():
@@ -143,13 +143,13 @@ class NaiveScheduler:
         world.deserved = Picture(world).deserve()
 
     def next_deadline(self) -> int | None:
-        """Give the instant of the next timer in microseconds, or None."""
+        """Return the instant of the next timer in microseconds, or None."""
         delays = quota.deadlines(self.world, self._now_us)
         ends = state.deadlines(self.world)
         return min([*self._deadlines(), *delays, *ends], default=None)
 
     def _deadlines(self) -> list[int]:
-        """Give the instants of all timers but the ends of delays, in microseconds."""
+        """Return the instants of all timers but the ends of delays, in microseconds."""
         ends = [ask.ends_at for ask in self.world.bound()]
         ends += [gangs.deadline(self.world, gang) for gang in self.world.gangs.values()]
         ends += [gangs.retry_at_us(self.world, gang) for gang in self.world.gangs.values()]
@@ -172,7 +172,7 @@ class NaiveScheduler:
         self._announced = now
 
     def _announce_reservations(self) -> None:
-        """Say what the last round left, in order of reservation, where it is new or changed."""
+        """Announce the new and changed reservations of the last round, in their order."""
         now = {
             ask: Decision(
                 Kind.RESERVED,
@@ -185,31 +185,31 @@ class NaiveScheduler:
             for ask, node in reservation.nodes
         }
         known = self.world.announced
-        self.world.log += [said for ask, said in now.items() if said != known.get(ask)]
+        self.world.log += [decision for ask, decision in now.items() if decision != known.get(ask)]
         self.world.announced = now
 
     @property
     def bound(self) -> list[tuple[str, str]]:
         """The bound asks as ``(app/ask, node)``, in the order in which they were bound."""
-        return [(_full(ask), ask.node or "") for ask in self.world.bound()]
+        return [(full_name(ask), ask.node or "") for ask in self.world.bound()]
 
     @property
     def waiting(self) -> list[tuple[str, str]]:
         """The waiting asks as ``(app/ask, node)``, in the order in which they began to wait."""
-        return [(_full(ask), ask.node or "") for ask in self.world.waiting()]
+        return [(full_name(ask), ask.node or "") for ask in self.world.waiting()]
 
     @property
     def pending(self) -> set[str]:
         """The pending asks as ``app/ask``."""
-        return {_full(ask) for ask in self.world.pending()}
+        return {full_name(ask) for ask in self.world.pending()}
 
     @property
     def parked(self) -> set[str]:
         """The parked asks as ``app/ask``."""
-        return {_full(ask) for ask in self.world.asks() if ask.place is AskPlace.PARKED}
+        return {full_name(ask) for ask in self.world.asks() if ask.place is AskPlace.PARKED}
 
     def queue(self, path: str) -> QueueState:
-        """Give what can be read of a queue.
+        """Return what can be read of a queue.
 
         Args:
             path: Its full path in lower case.
@@ -271,11 +271,11 @@ class NaiveScheduler:
 
 
 def _failures(world: World) -> int:
-    """Count the binds that failed in this batch, or were said to have failed."""
-    return sum(said.reason is Reason.BIND_FAILED for said in world.log)
+    """Count the binds that failed in this batch, or were reported as failed."""
+    return sum(decision.reason is Reason.BIND_FAILED for decision in world.log)
 
 
-def _full(ask: Ask) -> str:
+def full_name(ask: Ask) -> str:
     return f"{ask.app.name}/{ask.name}"
 
 
@@ -304,7 +304,7 @@ class Shown:
 
 
 def shown(snapshot: Snapshot) -> Shown:
-    """Give what a snapshot shows."""
+    """Return what a snapshot shows."""
     return Shown(
         asks={
             f"{app.name}/{ask.name}": (ask.place.value, ask.node, ask.gang)
@@ -312,11 +312,11 @@ def shown(snapshot: Snapshot) -> Shown:
             for ask in app.asks
         },
         queues={
-            path: (queue.priority, _some(queue.allocated), _some(queue.pending), queue.draining)
+            path: (queue.priority, nonzero(queue.allocated), nonzero(queue.pending), queue.draining)
             for path, queue in snapshot.queues.items()
         },
         apps={name: (app.state.value, app.priority) for name, app in snapshot.apps.items()},
-        nodes={name: _some(node.used) for name, node in snapshot.nodes.items()},
+        nodes={name: nonzero(node.used) for name, node in snapshot.nodes.items()},
         gangs={name: _in_order(gang) for name, gang in snapshot.gangs.items()},
         reserved={
             name: (place, one) for place, (name, one) in enumerate(snapshot.reservations.items())
@@ -326,7 +326,7 @@ def shown(snapshot: Snapshot) -> Shown:
 
 
 def snapshot_of(model: NaiveScheduler, at_us: int = 0) -> Snapshot:
-    """Give the snapshot of a model; what only the real scheduler counts is 0."""
+    """Return the snapshot of a model; what only the real scheduler counts is 0."""
     states = model.queues
     completed = {name for name, app in model.apps.items() if app.state == "Completed"}
     used = Picture(model.world).used
@@ -398,7 +398,7 @@ def _queue(path: str, queue: QueueState) -> QueueSnapshot:
 
 
 def differences(want: Shown, got: Shown) -> list[str]:
-    """Tell where two differ, the model first."""
+    """Return the differences of two states, each with the model's side first."""
     lines: list[str] = []
     for field in attrs.fields(Shown):
         ours: Mapping[str, object] = getattr(want, field.name)
@@ -410,7 +410,7 @@ def differences(want: Shown, got: Shown) -> list[str]:
     return lines
 
 
-def _some(amounts: Mapping[str, int]) -> dict[str, int]:
+def nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
     return {name: value for name, value in amounts.items() if value}
 
 

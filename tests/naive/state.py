@@ -1,4 +1,4 @@
-"""The naive model's state: what is there, and nothing that can be computed from more than an ask
+"""The naive model's state: what exists, and nothing that can be computed from more than an ask
 or a queue of it.
 
 Also: undoing a trial, back-offs, failed binds, what was taken and lost, scopes, and estimates.
@@ -153,11 +153,11 @@ class App:
     asks: dict[str, Ask] = attrs.field(factory=dict[str, Ask])
 
     def pending(self) -> list[Ask]:
-        """Give the asks that compete for a node."""
+        """Return the asks that compete for a node."""
         return [ask for ask in self.asks.values() if ask.place is AskPlace.PENDING]
 
     def held(self) -> list[Ask]:
-        """Give the asks that have one, waiting or bound."""
+        """Return the asks that have one, waiting or bound."""
         return [ask for ask in self.asks.values() if ask.held]
 
 
@@ -215,8 +215,8 @@ class Queue:
 
 
 @attrs.define
-class Past:
-    """What somebody has had up to the last end of a tick, and since then: by type."""
+class PastUsage:
+    """The usage of a user or queue up to the end of the last tick, and since then: by type."""
 
     used: dict[str, int] = attrs.field(factory=dict[str, int])
     recent: dict[str, int] = attrs.field(factory=dict[str, int])
@@ -249,7 +249,7 @@ class Node:
         self.capacity = Resources({**written, **as_resources(of_devices)})
 
     def for_asks(self, name: str) -> int:
-        """Give how much of a type others leave to asks; less than nothing if they have more."""
+        """Return how much of a type others leave to asks; less than nothing if they have more."""
         return self.capacity[name] - self.reserved.get(name, 0)
 
 
@@ -306,7 +306,7 @@ class Reservation:
 
     @property
     def asks(self) -> frozenset[Ask]:
-        """Give whom it is for."""
+        """Return whom it is for."""
         return frozenset(ask for ask, _ in self.nodes)
 
 
@@ -325,16 +325,16 @@ class Searches:
 
 @attrs.define(eq=False)
 class Rounds:
-    """What the rounds of the present batch have done, as far as it can be undone.
+    """The changes by the rounds of the present batch, as far as they can be undone.
 
     Attributes:
-        said: The length of the log when they began.
+        log_length: The length of the log when they began.
         states: State and deadline of each application then.
-        bound: What was bound by them and is bound still.
-        evicted: What they evicted, and said so.
+        bound: The asks that they bound and that are still bound.
+        evicted: The asks whose eviction they announced.
     """
 
-    said: int = 0
+    log_length: int = 0
     states: dict[str, tuple[str, int | None]] = attrs.field(
         factory=dict[str, tuple[str, int | None]]
     )
@@ -343,7 +343,7 @@ class Rounds:
 
 
 def empty_configuration() -> Configuration:
-    """Give what is in force before the first configuration."""
+    """Return the configuration in force before the first event."""
     return Configuration(
         partition="default", root=QueueConfig(name=ROOT, path=ROOT, is_parent=True)
     )
@@ -353,7 +353,7 @@ def empty_configuration() -> Configuration:
 class World:
     """Everything that there is, and the log and the instant of the present or last batch.
 
-    ``came`` are the shapes of all asks with devices that ever came, and ``learned`` those that
+    ``shapes`` are the shapes of all asks with devices that ever came, and ``learned`` those that
     are typical as long as no others are named.
 
     The present or last round has ``reserved``, the round before it ``reserved_before``; what is
@@ -379,76 +379,76 @@ class World:
     moves: int = 0
     taken: dict[Ask, object] = attrs.field(factory=dict[Ask, object])
     lost: set[object] = attrs.field(factory=set[object])
-    came: list[AskShape] = attrs.field(factory=list[AskShape])
+    shapes: list[AskShape] = attrs.field(factory=list[AskShape])
     learned: list[AskShape] = attrs.field(factory=list[AskShape])
     reserved: list[Reservation] = attrs.field(factory=list[Reservation])
     reserved_before: list[Reservation] = attrs.field(factory=list[Reservation])
     announced: dict[Ask, Decision] = attrs.field(factory=dict[Ask, Decision])
     searches: list[Searches] = attrs.field(factory=list[Searches])
-    usage: dict[tuple[str, str | None], Past] = attrs.field(
-        factory=dict[tuple[str, str | None], Past]
+    usage: dict[tuple[str, str | None], PastUsage] = attrs.field(
+        factory=dict[tuple[str, str | None], PastUsage]
     )
     over_since: dict[str, int] = attrs.field(factory=dict[str, int])
     reached: Counter[str] = attrs.field(factory=Counter[str])
     deserved: dict[str, dict[str, int]] = attrs.field(factory=dict[str, dict[str, int]])
 
     @property
-    def here(self) -> tuple[int, int]:
+    def event_position(self) -> tuple[int, int]:
         """The position of what is coming: of the event, and in a list of objects."""
         return (self.positions, self.item)
 
     def in_queues(self) -> list[App]:
-        """Give the applications that are in a queue, the oldest first."""
+        """Return the applications that are in a queue, the oldest first."""
         present = [app for app in self.apps.values() if app.state not in GONE_STATES]
         return sorted(present, key=lambda app: app.creation)
 
     def below(self, path: str) -> list[App]:
-        """Give the applications in a queue or below it, the oldest first."""
+        """Return the applications in a queue or below it, the oldest first."""
         return [app for app in self.in_queues() if path in lineage(app.queue)]
 
     def asks(self) -> list[Ask]:
-        """Give all asks."""
+        """Return all asks."""
         return [ask for app in self.apps.values() for ask in app.asks.values()]
 
     def bound(self) -> list[Ask]:
-        """Give the bound asks in the order in which they were bound."""
+        """Return the bound asks in the order in which they were bound."""
         asks = [ask for ask in self.asks() if ask.place is AskPlace.BOUND]
         return sorted(asks, key=lambda ask: ask.bound_order)
 
     def waiting(self) -> list[Ask]:
-        """Give the waiting asks in the order in which they began to wait."""
+        """Return the waiting asks in the order in which they began to wait."""
         asks = [ask for ask in self.asks() if ask.place is AskPlace.WAITING]
         return sorted(asks, key=lambda ask: ask.held_order)
 
     def pending(self) -> list[Ask]:
-        """Give the pending asks."""
+        """Return the pending asks."""
         return [ask for ask in self.asks() if ask.place is AskPlace.PENDING]
 
     def children(self, path: str) -> list[Queue]:
-        """Give the queues directly below a queue."""
+        """Return the queues directly below a queue."""
         return [queue for queue in self.queues.values() if parent_path(queue.path) == path]
 
 
 def parent_path(path: str) -> str | None:
-    """Give the path of the queue above, or None for the root."""
+    """Return the path of the queue above, or None for the root."""
     above, dot, _ = path.rpartition(".")
     return above if dot else None
 
 
 @cache
 def lineage(path: str) -> tuple[str, ...]:
-    """Give a path and the paths above it, up to the root."""
+    """Return a path and the paths above it, up to the root."""
     above = parent_path(path)
     return (path,) if above is None else (path, *lineage(above))
 
 
 def device_type(kind: str) -> str:
-    """Give the resource type that stands for a type of devices."""
+    """Return the resource type that stands for a type of devices."""
     return f"device/{kind}"
 
 
 def as_resources(devices: Mapping[str, int]) -> dict[str, int]:
-    """Give milli of devices as resources."""
+    """Return milli of devices as resources."""
     return {device_type(kind): milli for kind, milli in devices.items()}
 
 
@@ -496,18 +496,16 @@ class Trial:
         self._rounds = attrs.evolve(
             world.rounds, bound=list(world.rounds.bound), evicted=list(world.rounds.evicted)
         )
-        things: list[tuple[Ask | App | Gang, tuple[str, ...]]] = []
-        things += [(ask, _ASK) for ask in world.asks()]
-        things += [(app, _APP) for app in world.apps.values()]
-        things += [(gang, _GANG) for gang in world.gangs.values()]
-        self._values = [
-            (thing, name, getattr(thing, name)) for thing, names in things for name in names
-        ]
+        rows: list[tuple[Ask | App | Gang, tuple[str, ...]]] = []
+        rows += [(ask, _ASK) for ask in world.asks()]
+        rows += [(app, _APP) for app in world.apps.values()]
+        rows += [(gang, _GANG) for gang in world.gangs.values()]
+        self._values = [(one, name, getattr(one, name)) for one, names in rows for name in names]
 
     def undo(self) -> None:
         """Bring everything back; once."""
-        for thing, name, value in self._values:
-            setattr(thing, name, value)
+        for one, name, value in self._values:
+            setattr(one, name, value)
         self._world.log, self._world.moves = self._log, self._moves
         self._world.rounds = self._rounds
         self._world.gangs = self._gangs
@@ -520,7 +518,7 @@ Alike = tuple[object, ...]
 
 
 def alike(ask: Ask) -> Alike:
-    """Give what asks have in common that differ in their names alone."""
+    """Return what asks have in common that differ in their names alone."""
     wants, selector = tuple(sorted(ask.wants.items())), tuple(sorted(ask.selector.items()))
     needs = tuple(sorted(ask.needs.items()))
     return (
@@ -560,17 +558,17 @@ def evicted(world: World, ask: Ask) -> None:
 
 
 def note_failed_binds(world: World) -> None:
-    """Note it of each ask, from what was said in the batch that ends now."""
+    """Note for each ask the node of its failed bind, from the log of the batch that ends now."""
     for app in world.apps.values():
         for ask in app.asks.values():
-            said = [one for one in world.log if (one.app, one.ask) == (app.name, ask.name)]
-            ask.failed_on = _failed_on(ask, said)
+            decisions = [one for one in world.log if (one.app, one.ask) == (app.name, ask.name)]
+            ask.failed_on = _failed_on(ask, decisions)
 
 
-def _failed_on(ask: Ask, said: list[Decision]) -> str | None:
+def _failed_on(ask: Ask, decisions: list[Decision]) -> str | None:
     """Follow an ask: what is undone in the batch in which it was done counts for nothing."""
     node, before = ask.failed_on, None
-    for one in said:
+    for one in decisions:
         if one.kind is Kind.ASSIGNED:
             node, before = None, node
         elif one.kind is Kind.RELEASED:
@@ -596,7 +594,7 @@ def lost(ask: Ask, now_us: int) -> None:
 
 
 def ends(world: World, ask: Ask) -> int | None:
-    """Give the instant from which on a pending ask is tried again; None if no bind failed.
+    """Return the instant from which on a pending ask is tried again; None if no bind failed.
 
     The delay is that of the leaf now, as it is of ``preemption.delay``.
     """
@@ -607,7 +605,7 @@ def ends(world: World, ask: Ask) -> int | None:
 
 
 def backs_off(world: World, ask: Ask) -> bool:
-    """Say whether an ask, if it is pending, is left out wherever asks are picked."""
+    """Return whether an ask, if it is pending, is left out wherever asks are picked."""
     end_us = ends(world, ask)
     return end_us is not None and world.now_us < end_us
 
@@ -618,13 +616,13 @@ def awake(world: World, asks: list[Ask]) -> list[Ask]:
 
 
 def deadlines(world: World) -> list[int]:
-    """Give the instants, later than now, at which pending asks may be picked again."""
+    """Return the instants, later than now, at which pending asks may be picked again."""
     found = [ends(world, ask) for ask in world.pending() if backs_off(world, ask)]
     return [end_us for end_us in found if end_us is not None]
 
 
 def scope_of(world: World, leaf: str) -> Queue | None:
-    """Give the queue below which a leaf is in one scope with others; None if there is none."""
+    """Return the queue below which a leaf is in one scope with others; None if there is none."""
     for path in reversed(lineage(leaf)):
         queue = world.queues[path]
         if queue.settings.scheduling_order is not SchedulingOrder.GREEDY:
@@ -633,7 +631,7 @@ def scope_of(world: World, leaf: str) -> Queue | None:
 
 
 def backfill_scope(world: World, ask: Ask) -> Queue | None:
-    """Give the queue of the backfill scope in which an ask is."""
+    """Return the queue of the backfill scope in which an ask is."""
     found = scope_of(world, ask.app.queue)
     if found is None or found.settings.scheduling_order is not SchedulingOrder.BACKFILL:
         return None
@@ -641,7 +639,7 @@ def backfill_scope(world: World, ask: Ask) -> Queue | None:
 
 
 def blocked_by(world: World, ask: Ask) -> set[str]:
-    """Give the paths of what an ask that did not fit shuts: its leaf, or a strict scope."""
+    """Return the paths of what an ask that did not fit shuts: its leaf, or a strict scope."""
     leaf = world.queues[ask.app.queue]
     blocked = {leaf.path} if leaf.settings.blocking else set[str]()
     scope = scope_of(world, leaf.path)
@@ -652,7 +650,7 @@ def blocked_by(world: World, ask: Ask) -> set[str]:
 
 
 def estimate_us(world: World, ask: Ask) -> int | None:
-    """Give how long an ask will run once it is bound, in microseconds; None if unknown."""
+    """Return how long an ask will run once it is bound, in microseconds; None if unknown."""
     if ask.estimate_us is not None:
         return ask.estimate_us
     if ask.run_for_us is not None:
@@ -665,14 +663,14 @@ def estimate_us(world: World, ask: Ask) -> int | None:
 
 
 def run_limit_us(world: World, ask: Ask) -> int | None:
-    """Give for how long an ask may run that is bound now, in microseconds; None for ever."""
+    """Return for how long an ask may run that is bound now, in microseconds; None for ever."""
     of_leaf_us = world.queues[ask.app.queue].settings.run_limit_us
     limits = [ask.run_limit_us, of_leaf_us or None]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def expected_end_us(world: World, ask: Ask) -> int | None:
-    """Give when an ask is expected to end, always later than now; None if unknown."""
+    """Return when an ask is expected to end, always later than now; None if unknown."""
     length_us = estimate_us(world, ask)
     if ask.place is not AskPlace.BOUND or length_us is None:
         return None
@@ -683,24 +681,24 @@ def expected_end_us(world: World, ask: Ask) -> int | None:
 
 
 def release_of(world: World, ask: Ask) -> Instant:
-    """Give when an ask is released that holds a node."""
+    """Return when an ask is released that holds a node."""
     end_us = expected_end_us(world, ask)
     return Instant(True, ask.held_order) if end_us is None else Instant(False, end_us)
 
 
 def instants(world: World) -> list[Instant]:
-    """Give every instant at which something is released, the first first."""
+    """Return every instant at which something is released, the first first."""
     return sorted({release_of(world, ask) for ask in world.asks() if ask.held})
 
 
 def released_by(world: World, instant: Instant, staying: Collection[Ask]) -> set[Ask]:
-    """Give what is released up to an instant; some asks stay whatever is expected of them."""
+    """Return what is released up to an instant; some asks stay whatever is expected of them."""
     held = {ask for ask in world.asks() if ask.held} - set(staying)
     return {ask for ask in held if release_of(world, ask) <= instant}
 
 
 def is_after_now(world: World, instant: Instant) -> bool:
-    """Say whether an instant, found some time ago, is still to come."""
+    """Return whether an instant, found some time ago, is still to come."""
     if instant.is_unknown:
         return instant in instants(world)
     return instant.place > world.now_us

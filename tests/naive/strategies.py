@@ -38,7 +38,7 @@ from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.values.configuration import LimitEntry, PlacementFilter, PlacementRule, TypicalAsk
 from muster_core.values.devices import DeviceNeed
-from tests.naive.harness import SETTLE, Drive, Played, Step, What
+from tests.naive.harness import SETTLE, Drive, PlayedSteps, Step, What
 from tests.naive.picture import resolve
 from tests.naive.scheduler import NaiveScheduler
 from tests.naive.theme import TYPES, Choices, Theme, drawn, themed
@@ -58,7 +58,7 @@ _GUARANTEES: Final = (*(None,) * 5, *range(3, -1, -1))
 
 
 @attrs.define
-class Raw:
+class RawQueue:
     """A queue while it is being drawn."""
 
     name: str
@@ -70,7 +70,7 @@ class Raw:
     template: Template | None
     submit_acl: Acl | None
     admin_acl: Acl | None
-    children: list[Raw]
+    children: list[RawQueue]
 
 
 def _amounts(choices: Choices, theme: Theme, options: Sequence[int | None]) -> dict[str, int]:
@@ -102,12 +102,12 @@ def _template(choices: Choices, theme: Theme) -> Template | None:
 
 
 @st.composite
-def raw_queues(draw: st.DrawFn, theme: Theme, name: str = "root", depth: int = 0) -> Raw:
+def raw_queues(draw: st.DrawFn, theme: Theme, name: str = "root", depth: int = 0) -> RawQueue:
     """Draw a queue and all below it."""
     choices = draw(drawn(_QUEUE_BYTES))
     width = choices.of(theme.widths[depth])
     is_root = depth == 0
-    return Raw(
+    return RawQueue(
         name=name,
         says_parent=choices.one_in(5),
         properties=_properties(choices, theme),
@@ -124,7 +124,7 @@ def raw_queues(draw: st.DrawFn, theme: Theme, name: str = "root", depth: int = 0
 
 
 @st.composite
-def changed(draw: st.DrawFn, theme: Theme, raw: Raw) -> Raw:
+def changed(draw: st.DrawFn, theme: Theme, raw: RawQueue) -> RawQueue:
     """Draw a tree that comes from another one by some changes, mostly few."""
     choices = draw(drawn(len(CHILD_NAMES) + 1))
     source = raw
@@ -143,7 +143,7 @@ def changed(draw: st.DrawFn, theme: Theme, raw: Raw) -> Raw:
     )
 
 
-def mend(raw: Raw, limits_above: dict[str, int], applications_above: int) -> dict[str, int]:
+def mend(raw: RawQueue, limits_above: dict[str, int], applications_above: int) -> dict[str, int]:
     """Make a tree keep the rules of the loader.
 
     Returns:
@@ -170,7 +170,7 @@ def mend(raw: Raw, limits_above: dict[str, int], applications_above: int) -> dic
     return counted
 
 
-def _drop_guaranteed(raw: Raw, name: str) -> None:
+def _drop_guaranteed(raw: RawQueue, name: str) -> None:
     raw.guaranteed.pop(name, None)
     for child in raw.children:
         _drop_guaranteed(child, name)
@@ -184,7 +184,7 @@ def _mended_template(template: Template, applications_above: int) -> Template:
 
 
 def built(
-    raw: Raw, above: str | None = None, settings_above: Settings | None = None
+    raw: RawQueue, above: str | None = None, settings_above: Settings | None = None
 ) -> QueueConfig:
     """Make the typed configuration of a mended tree."""
     path = raw.name if above is None else f"{above}.{raw.name}"
@@ -207,7 +207,7 @@ def built(
 
 
 def settings_of(texts: Mapping[str, str], path: str, above: Settings | None) -> Settings:
-    """Give the settings of a queue that says something; not what does nothing there."""
+    """Return the settings of a queue that says something; not what does nothing there."""
     settings = resolve(texts, above)
     if path == "root":
         settings = attrs.evolve(settings, fence=False, offset=0)
@@ -215,7 +215,7 @@ def settings_of(texts: Mapping[str, str], path: str, above: Settings | None) -> 
 
 
 @st.composite
-def partitions(draw: st.DrawFn, raw: Raw) -> Configuration:
+def partitions(draw: st.DrawFn, raw: RawQueue) -> Configuration:
     """Draw the settings of the partition around a tree."""
     mend(raw, {}, 0)
     choices = draw(drawn(6))
@@ -246,7 +246,7 @@ def configurations(draw: st.DrawFn, theme: Theme) -> list[Configuration]:
 
 
 def paths(config: QueueConfig) -> list[str]:
-    """Give the paths of a queue and all below it."""
+    """Return the paths of a queue and all below it."""
     return [config.path, *(path for child in config.children for path in paths(child))]
 
 
@@ -257,7 +257,7 @@ MOVE_BYTES: Final = 18
 _OF_THE_BOUND: Final = frozenset({"release", "bind_failed"})
 
 MESSAGES: Final = (None, None, None, "exit status 1", "")
-"""What is said of the end of work."""
+"""Texts about the end of work."""
 
 _SHAPES: Final = tuple(
     Resources(shape)
@@ -302,7 +302,7 @@ class Assembly:
     def __init__(self, theme: Theme, configs: list[Configuration]) -> None:
         self.theme = theme
         self.drive = Drive(NaiveScheduler())
-        self.steps = Played(self.drive)
+        self.steps = PlayedSteps(self.drive)
         self.configs = configs
         known = sorted({path for config in configs for path in paths(config.root)})
         leaves = [one for one in known if not any(other.startswith(one + ".") for other in known)]
@@ -319,7 +319,7 @@ class Assembly:
         self.steps.play(Step(at_us, what))
 
     def what(self, kind: str, choices: Choices) -> What:
-        """Give what a move means."""
+        """Return what a move means."""
         makers: dict[str, Callable[[Choices], What]] = {
             "settle": lambda _: SETTLE,
             "refused": lambda _: "a field that nobody knows",
@@ -340,12 +340,12 @@ class Assembly:
         return self._about_an_ask(kind, choices)
 
     def add_app(self, choices: Choices) -> What:
-        """Give an application that comes, mostly with a new name."""
+        """Return an application that comes, mostly with a new name."""
         again = choices.one_in(4)
         name = self.some_app(choices) if again else f"p{self.apps}"
         self.apps += not again
         queue = self._queues[(choices.number(256) * 256 + choices.number(256)) % len(self._queues)]
-        if not queue:  # Of that no event can be made; whoever reads it refuses it.
+        if not queue:  # No event can be made of it: its reader refuses it.
             return "queue: '' is empty"
         return AddApp(
             app=name,
@@ -356,7 +356,7 @@ class Assembly:
         )
 
     def some_app(self, choices: Choices) -> str:
-        """Give an application, nearly always one that has not completed."""
+        """Return an application, nearly always one that has not completed."""
         world = self.drive.model.world
         odd = choices.one_in(16)
         apps = [*world.apps, "missing"] if odd else [app.name for app in world.in_queues()]
@@ -383,7 +383,7 @@ class Assembly:
         )
 
     def some_ask(self, choices: Choices, bound: bool | None) -> tuple[str, str]:
-        """Give an ask, nearly always a bound one or a pending one as is wanted."""
+        """Return an ask, nearly always a bound one or a pending one as is wanted."""
         world = self.drive.model.world
         unbound = [ask for ask in world.asks() if ask.place is not AskPlace.BOUND]
         fitting = [] if bound is True else list(unbound)
@@ -465,7 +465,7 @@ def scenarios(draw: st.DrawFn, lists: int = 6) -> list[Step]:
 
 
 def written(config: Configuration) -> dict[str, object]:
-    """Give a configuration in YuniKorn's form."""
+    """Return a configuration in YuniKorn's form."""
     order: dict[str, object] = {
         "type": config.node_sort.value,
         "resourceweights": {name: str(weight) for name, weight in config.node_weights},
@@ -539,8 +539,8 @@ def _rule(rule: PlacementRule) -> dict[str, object]:
     if rule.filter != PlacementFilter():
         kind = "deny" if rule.filter.deny else "allow"
         lists = {"users": rule.filter.users, "groups": rule.filter.groups}
-        given = {name: list(names) for name, names in lists.items() if names}
-        result["filter"] = {"type": kind, **given}
+        listed = {name: list(names) for name, names in lists.items() if names}
+        result["filter"] = {"type": kind, **listed}
     if rule.parent is not None:
         result["parent"] = _rule(rule.parent)
     return result

@@ -15,7 +15,7 @@ SOFT = Taint("k", TaintEffect.PREFER_NO_SCHEDULE, "v")
 ZONE = Requirement("zone", Operator.IN, ("x",))
 
 
-def story() -> Story:
+def new_story() -> Story:
     return Story(attrs.evolve(node("n", 9), taints=(HARD,)), AddApp("a", "root.q"))
 
 
@@ -24,7 +24,7 @@ def pending(made: Story) -> list[str]:
 
 
 def test_a_taint_needs_a_toleration_and_a_change_evicts_nobody() -> None:
-    made = story()
+    made = new_story()
     tolerant = attrs.evolve(asks("t"), tolerations=(Toleration("k", value="v"),))
     made.play(asks("k"), tolerant)
 
@@ -38,7 +38,7 @@ def test_a_taint_needs_a_toleration_and_a_change_evicts_nobody() -> None:
 
 
 def test_one_term_must_match_and_an_empty_one_never_does() -> None:
-    made = story()
+    made = new_story()
     choosy = attrs.evolve(asks("c"), affinity=((), (ZONE,)))
     made.play(UpdateNode("n", taints=()), choosy, attrs.evolve(asks("e"), affinity=((),)))
 

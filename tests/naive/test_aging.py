@@ -20,7 +20,7 @@ def leaf(settings: Settings) -> Configure:
 
 
 def priorities(story: Story) -> dict[str, int]:
-    """Give the present priority of each ask."""
+    """Return the present priority of each ask."""
     world = story.model.world
     return {ask.name: present_priority(world, ask) for ask in world.asks()}
 

@@ -51,7 +51,7 @@ from tests.naive.scheduler import NaiveScheduler
 from tests.naive.state import Ask
 from tests.naive.strategies import scenarios, written
 from tests.naive.test_evictions import apps, evicted
-from tests.naive.test_reasons import HIGH, codes, queue, told, tree
+from tests.naive.test_reasons import HIGH, account_of, codes, queue, tree
 from tests.naive.theme import Choices, drawn
 from tests.share import share
 
@@ -71,8 +71,8 @@ def failed(ask: str, message: str | None = None, app: str = "a") -> Release:
 
 
 def releases(decisions: list[Decision]) -> list[tuple[str | None, Reason | None, str | None]]:
-    said = [one for one in decisions if one.kind is Kind.RELEASED]
-    return [(one.ask, one.reason, one.message) for one in said]
+    released = [one for one in decisions if one.kind is Kind.RELEASED]
+    return [(one.ask, one.reason, one.message) for one in released]
 
 
 def bound(story: Story) -> set[str]:
@@ -80,7 +80,7 @@ def bound(story: Story) -> set[str]:
 
 
 def instants(story: Story, ask: str, *until: What | int) -> list[int]:
-    """Give the instants of all binds of an ask, those after the last step too, in seconds."""
+    """Return the instants of all binds of an ask, those after the last step too, in seconds."""
     story.play(*until)
     batches = story.drive.finish()
     found = [(batch.at_us, one) for batch in batches for one in batch.decisions]
@@ -146,7 +146,7 @@ def test_its_time_and_its_delay_begin_anew() -> None:
     timed = attrs.evolve(asks("k", retries=1), run_for_us=3 * S)
     story = Story(node("n", 1), APP, timed)
     story.play(2 * S, UpdateNode("n", schedulable=False), failed("k"))
-    assert told(story, "k").since_us == 2 * S
+    assert account_of(story, "k").since_us == 2 * S
     story.play(UpdateNode("n", schedulable=True))
     assert not kinds(story.play(4 * S), "released")
     assert story.play(5 * S) == ["released k completed"]
@@ -217,7 +217,7 @@ def test_another_release_from_being_bound_ends_the_row() -> None:
     assert instants(story, "k", 20 * S, BindFailed("a", "k")) == [3, 10, 21]
 
 
-def test_whoever_was_evicted_begins_a_new_row() -> None:
+def test_an_evicted_ask_begins_a_new_row() -> None:
     story = Story(leaf(settings=AT_ONCE), node("n", 1), HIGH, APP, asks("k"), FailBind("a", "k"))
     assert "released k preempted" in story.play(10 * S, asks("h", named="high"))
     story.play(20 * S, Release("a", "h"))
@@ -295,7 +295,7 @@ def test_the_queue_of_an_ask_that_backs_off_enters_with_it() -> None:
     config = leaf(settings=attrs.evolve(BACKS_OFF, blocking=True), most=2)
     story = Story(config, node("n", 9), APP, asks("k"), asks("m", priority=-1))
     story.play(BindFailed("a", "k"), asks("l", cores=2))
-    assert told(story, "l").first == "a/l", "beyond the headroom, and tried"
+    assert account_of(story, "l").first == "a/l", "beyond the headroom, and tried"
 
 
 def test_it_blocks_no_other_ask_of_a_blocking_leaf() -> None:
@@ -434,19 +434,19 @@ def test_the_end_of_a_back_off_is_nothing_new_to_what_took_in_vain() -> None:
 # Reasons
 
 
-def test_what_is_told_of_an_ask_that_backs_off() -> None:
+def test_reasons_of_an_ask_that_backs_off() -> None:
     story = Story(leaf(), node("n", 2), APP, asks("k"), FailBind("a", "k", times=2), asks("m"))
     assert codes(story, "k") == [BACKING_OFF, "BindFailed"]
-    assert told(story, "k").first is None
+    assert account_of(story, "k").first is None
     story.play(S + 5, asks("l", cores=2))
-    account = told(story, "k")
+    account = account_of(story, "k")
     assert account.figures[BACKING_OFF] == {"left_us": 2 * S - 5}
     assert account.figures[Code.BIND_FAILED] == {"node": "n"}
     assert codes(story, "l") == ["NoNodeFits"]
     assert account.first == "a/l"
 
 
-def test_of_work_that_failed_it_is_not_told_that_a_bind_did() -> None:
+def test_work_that_failed_is_no_failed_bind() -> None:
     story = Story(leaf(), node("n", 2), APP, asks("k", retries=1))
     assert list(summary_lines(story.decide(failed("k")))) == ["released k failed"]
     assert codes(story, "k") == [BACKING_OFF]
@@ -494,12 +494,12 @@ class _Rows:
 
     def after(self, model: NaiveScheduler, batch: Batch) -> None:
         for ask in model.world.asks():
-            said = [
+            released = [
                 one for one in batch.decisions if (one.app, one.ask) == (ask.app.name, ask.name)
             ]
             if ask not in self.known:
-                said = _of_the_last(said)
-            for one in said:
+                released = _of_the_last(released)
+            for one in released:
                 self._follow(model, ask, one, batch.at_us)
         self.known, self.bound = set(model.world.asks()), set(model.world.bound())
 
@@ -516,7 +516,7 @@ class _Rows:
             self.bound.discard(ask)
 
 
-def _of_the_last(said: list[Decision]) -> list[Decision]:
-    """Leave of what was said that which is of the last ask of a name."""
-    gone = [place for place, one in enumerate(said) if one.reason in _GONE]
-    return said[gone[-1] + 1 :] if gone else said
+def _of_the_last(released: list[Decision]) -> list[Decision]:
+    """Return the releases of the last ask with a name."""
+    gone = [place for place, one in enumerate(released) if one.reason in _GONE]
+    return released[gone[-1] + 1 :] if gone else released

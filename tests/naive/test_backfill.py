@@ -74,7 +74,7 @@ def lasting(
 
 
 def reserved(decisions: Iterable[Decision]) -> list[tuple[str | None, str | None, int | None]]:
-    """Give what was said to be reserved: the ask, the node, and the start in seconds."""
+    """Return the announced reservations: the ask, the node, and the start in seconds."""
     return [
         (one.ask, one.node, None if one.start_us is None else one.start_us // S)
         for one in decisions
@@ -83,7 +83,7 @@ def reserved(decisions: Iterable[Decision]) -> list[tuple[str | None, str | None
 
 
 def in_force(story: Story) -> dict[str, tuple[str, int | None]]:
-    """Give what the last round left: by the name of the ask, the node and the start in seconds."""
+    """Return the reservations of the last round: node and start in seconds, by ask."""
     return {
         ask.name: (node, None if one.start.start_us is None else one.start.start_us // S)
         for one in story.model.world.reserved
@@ -92,7 +92,7 @@ def in_force(story: Story) -> dict[str, tuple[str, int | None]]:
 
 
 def bound(story: Story) -> set[str]:
-    """Give the names of the asks that are bound."""
+    """Return the names of the asks that are bound."""
     return {name.partition("/")[2] for name, _ in story.model.bound}
 
 
@@ -351,8 +351,8 @@ def test_the_log_says_what_is_new_or_changed_at_the_end_of_a_batch() -> None:
     story = begun()
     decisions = story.decide(asks("m", cores=4))
     assert reserved(decisions[-1:]) == [("m", "n", 10)]
-    said = decisions[-1]
-    assert (said.app, said.queue, said.gang, said.start_us) == ("a", None, None, 10 * S)
+    last = decisions[-1]
+    assert (last.app, last.queue, last.gang, last.start_us) == ("a", None, None, 10 * S)
     assert reserved(story.decide(3 * S, asks("x"))) == []
     assert reserved(story.decide(10 * S)) == [("m", "n", 20)]
     assert reserved(story.decide(Release("a", "k"))) == [("x", "n", None)]

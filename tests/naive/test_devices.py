@@ -74,7 +74,7 @@ def ordered(
 
 
 def held_devices(story: Story) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Give the node and the devices of each ask that holds some."""
+    """Return the node and the devices of each ask that holds some."""
     return {
         one.name: (one.node or "", one.devices["gpu"])
         for one in story.model.world.asks()
@@ -109,8 +109,8 @@ def test_a_share_needs_one_device_with_enough_and_not_all_together() -> None:
 def test_assigned_says_which_and_only_of_asks_with_devices() -> None:
     story = Story()
     decisions = story.decide(gpu_node("n", 2), APP, ask("k", 2), plain("m", 1))
-    said = {one.ask: one.devices for one in decisions if one.kind is Kind.ASSIGNED}
-    assert said == {"k": {"gpu": (0, 1)}, "m": None}
+    devices = {one.ask: one.devices for one in decisions if one.kind is Kind.ASSIGNED}
+    assert devices == {"k": {"gpu": (0, 1)}, "m": None}
 
 
 def test_the_model_of_the_node_must_be_in_the_list() -> None:
@@ -234,8 +234,8 @@ def packed(policy: NodeSortPolicy) -> Configure:
     return Configure(Configuration(partition="default", root=root, node_sort=policy))
 
 
-def where(story: Story) -> dict[str, str]:
-    """Give the node of each ask that has one, without the name of the application."""
+def nodes_of(story: Story) -> dict[str, str]:
+    """Return the node of each ask that has one, without the name of the application."""
     held = story.model.bound + story.model.waiting
     return {name.removeprefix("a/"): place for name, place in held}
 
@@ -245,67 +245,67 @@ TWO_RACKS = (racked("a", 1, "x"), racked("b", 2, "y"), racked("c", 1, "y"), rack
 
 def test_same_takes_the_first_domain_in_which_all_that_is_lacking_fits() -> None:
     story = Story(*TWO_RACKS, APP, gang(SAME, 3), asks("m", of="g", count=3))
-    assert where(story) == {"m-0": "b", "m-1": "c", "m-2": "b"}
+    assert nodes_of(story) == {"m-0": "b", "m-1": "c", "m-2": "b"}
 
 
 def test_with_no_domain_same_fails_like_an_ask_that_fits_no_node() -> None:
     story = Story(*TWO_RACKS, APP, gang(SAME, 4), asks("m", of="g", count=4))
-    assert where(story) == {}
+    assert nodes_of(story) == {}
     loose = Story(*TWO_RACKS, APP, gang(SAME, 4, LOOSE), asks("m", of="g", count=4))
-    assert where(loose) == {}
+    assert nodes_of(loose) == {}
 
 
 def test_the_headroom_counts_too() -> None:
     story = Story(
         tree(queue("q", most=2)), *TWO_RACKS, APP, gang(SAME, 3), asks("m", of="g", count=3)
     )
-    assert where(story) == {}
+    assert nodes_of(story) == {}
 
 
 def test_later_members_stay_in_the_domain_satisfied_or_not() -> None:
     story = Story(*TWO_RACKS, APP, gang(SAME, 2), asks("m", of="g", count=5))
-    assert len(where(story)) == 3
+    assert len(nodes_of(story)) == 3
     story.play(RemoveNode("b"))
-    assert set(where(story).values()) == {"c"}
+    assert set(nodes_of(story).values()) == {"c"}
 
 
 def test_when_no_member_is_left_a_satisfied_gang_chooses_anew_for_one() -> None:
     story = Story(*TWO_RACKS, APP, gang(SAME, 2), asks("m", of="g", count=3))
     story.play(asks("n", of="g"))
-    assert "n" not in where(story)
+    assert "n" not in nodes_of(story)
     story.play(*(Release("a", f"m-{number}") for number in range(3)))
-    assert where(story) == {"n": "a"}, "which has no room for two"
+    assert nodes_of(story) == {"n": "a"}, "which has no room for two"
 
 
 def test_of_members_in_two_domains_the_earliest_assigned_counts() -> None:
     story = Story(*TWO_RACKS, APP, gang(SAME, 2), asks("m", of="g", count=2))
-    assert where(story) == {"m-0": "b", "m-1": "c"}
+    assert nodes_of(story) == {"m-0": "b", "m-1": "c"}
     story.play(UpdateNode("b", attributes={"rack": "x"}), asks("n", of="g"))
-    assert where(story)["n"] == "a"
+    assert nodes_of(story)["n"] == "a"
     story.play(UpdateNode("b", attributes={}), asks("k", of="g"))
-    assert "k" not in where(story), "c alone counts, and is full"
+    assert "k" not in nodes_of(story), "c alone counts, and is full"
 
 
 def test_prefer_fills_the_chosen_domain_first_and_then_any() -> None:
     story = Story(*TWO_RACKS, APP, gang(PREFER, 3), asks("m", of="g", count=5))
-    assert where(story) == {"m-0": "b", "m-1": "c", "m-2": "b", "m-3": "a", "m-4": "d"}
+    assert nodes_of(story) == {"m-0": "b", "m-1": "c", "m-2": "b", "m-3": "a", "m-4": "d"}
 
 
 def test_with_no_domain_prefer_prefers_nothing() -> None:
     story = Story(*TWO_RACKS, APP, gang(PREFER, 4), asks("m", of="g", count=4))
-    assert where(story)["m-0"] == "a"
-    assert where(story)["m-1"] == "b", "and then none but the one before"
+    assert nodes_of(story)["m-0"] == "a"
+    assert nodes_of(story)["m-1"] == "b", "and then none but the one before"
 
 
 def test_spread_takes_the_domain_with_fewest_members() -> None:
     three = (racked("a", 9, "x"), racked("b", 3, "x"), racked("c", 3, "y"), racked("d", 9))
     story = Story(*three, APP, gang(SPREAD, 2), asks("m", of="g", count=5))
-    assert where(story) == {"m-0": "a", "m-1": "c", "m-2": "b", "m-3": "c", "m-4": "a"}
+    assert nodes_of(story) == {"m-0": "a", "m-1": "c", "m-2": "b", "m-3": "c", "m-4": "a"}
 
 
 def test_max_is_kept_by_all_members() -> None:
     story = Story(*TWO_RACKS, APP, gang(AT_MOST_ONE, 2), asks("m", of="g", count=4))
-    assert where(story) == {"m-0": "a", "m-1": "b"}
+    assert nodes_of(story) == {"m-0": "a", "m-1": "b"}
 
 
 def test_domains_are_ordered_like_nodes_with_their_sums() -> None:
@@ -314,7 +314,7 @@ def test_domains_are_ordered_like_nodes_with_their_sums() -> None:
         story = Story(packed(policy), *racks, APP, asks("k", on="b", cores=4))
         story.play(asks("j", on="a"))
         story.play(gang(SAME, 2), asks("m", of="g", count=2))
-        assert where(story)["m-0"] == first, policy
+        assert nodes_of(story)["m-0"] == first, policy
 
 
 def test_a_victim_is_taken_only_where_a_member_may_be() -> None:
@@ -325,10 +325,10 @@ def test_a_victim_is_taken_only_where_a_member_may_be() -> None:
         *(APP, HIGH, racked("a", 1, "x"), racked("b", 2, "y"), gang(SAME, 1)),
         *(asks("m", of="g", on="b"), asks("k", count=2, priority=-1)),
     )
-    assert where(story) == {"m": "b", "k-0": "a", "k-1": "b"}
+    assert nodes_of(story) == {"m": "b", "k-0": "a", "k-1": "b"}
     decisions = story.decide(asks("n", of="g", named="high"), asks("j", of="g", named="high"))
     assert evicted(decisions) == ["released k-1 preempted"]
-    assert "j" not in where(story)
+    assert "j" not in nodes_of(story)
 
 
 def test_in_section_7_the_first_member_needs_any_domain() -> None:

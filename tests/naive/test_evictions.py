@@ -385,7 +385,7 @@ def test_a_bind_undone_in_its_batch_counts_for_no_state() -> None:
     assert story.model.world.apps["b"].deadline is None
 
 
-def test_an_ask_is_said_to_be_evicted_once_in_a_batch() -> None:
+def test_an_ask_is_reported_as_evicted_once_in_a_batch() -> None:
     story = Story(
         eviction_tree(queue("x", least=3), queue("y")), *(node(f"n{at}", 1) for at in range(3))
     )

@@ -176,7 +176,7 @@ def test_a_gang_that_is_too_small_to_begin_anew_stays_satisfied() -> None:
     ]
 
 
-def test_it_is_not_said_that_a_gang_is_satisfied_at_a_step_in_which_all_its_binds_fail() -> None:
+def test_a_step_in_which_all_binds_fail_announces_no_satisfied_gang() -> None:
     story = Story()
     fails = FailBind("a", "m-0"), FailBind("a", "m-1")
     g, h = gang("g", 2, "h"), gang("h", 1)

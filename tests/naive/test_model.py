@@ -75,7 +75,7 @@ def test_the_same_scenario_gives_the_same_log(scenario: list[Step]) -> None:
 
 @attrs.define
 class _Checks:
-    """Checks a model after each batch against what its log has said so far."""
+    """Checks a model after each batch against its log so far."""
 
     gangs: bool = False
     held: dict[str, str | None] = attrs.field(factory=dict[str, str | None])

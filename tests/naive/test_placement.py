@@ -46,21 +46,23 @@ def tag(name: str) -> PlacementRule:
     return PlacementRule(RuleName.TAG, name)
 
 
-def ruled(*rules: PlacementRule, queues: tuple[QueueConfig, ...] | None = None) -> Configure:
+def tree_with_rules(
+    *rules: PlacementRule, queues: tuple[QueueConfig, ...] | None = None
+) -> Configure:
     """Make a tree of the leaves ``q``, ``p.x`` and ``default``, or others, with some rules."""
     usual = queue("q"), queue("p", queue("p.x")), queue("default")
     config = tree(*(usual if queues is None else queues)).config
     return Configure(attrs.evolve(config, placement_rules=rules))
 
 
-def came(
+def queue_of(
     rules: Configure | Story,
     path: str | None = None,
     user: str | None = "u",
     groups: tuple[str, ...] = (),
     tags: Mapping[str, str] | None = None,
 ) -> str | None:
-    """Give the queue to which an application comes, or None if it is refused."""
+    """Return the queue to which an application comes, or None if it is refused."""
     story = rules if isinstance(rules, Story) else Story(rules)
     name = f"a{len(story.model.world.apps)}"
     story.play(AddApp(name, path, user, groups, tags or {}))
@@ -68,20 +70,20 @@ def came(
     return None if found is None else found.queue
 
 
-def where(rule: PlacementRule, who: PlacementFilter) -> PlacementRule:
+def with_filter(rule: PlacementRule, who: PlacementFilter) -> PlacementRule:
     return attrs.evolve(rule, filter=who)
 
 
 def test_the_first_rule_whose_queue_may_be_used_decides() -> None:
-    rules = ruled(PROVIDED, USER, fixed("p.x"))
-    assert came(rules, "Q") == "root.q"
-    assert came(rules, "root.nothing", user="q") == "root.q"
-    assert came(rules, user="nobody") == "root.p.x"
+    rules = tree_with_rules(PROVIDED, USER, fixed("p.x"))
+    assert queue_of(rules, "Q") == "root.q"
+    assert queue_of(rules, "root.nothing", user="q") == "root.q"
+    assert queue_of(rules, user="nobody") == "root.p.x"
 
 
 def test_without_rules_the_queue_may_not_be_missing() -> None:
-    assert came(ruled()) is None
-    assert came(ruled(), "q") == "root.q"
+    assert queue_of(tree_with_rules()) is None
+    assert queue_of(tree_with_rules(), "q") == "root.q"
 
 
 def test_a_filter_lets_those_through_that_it_hits_or_the_others() -> None:
@@ -92,13 +94,13 @@ def test_a_filter_lets_those_through_that_it_hits_or_the_others() -> None:
         (PlacementFilter(), {"u": True, "w": True}),
         (PlacementFilter(deny=True), {"u": False, "w": False}),
     ):
-        rules = ruled(where(fixed("q"), who))
+        rules = tree_with_rules(with_filter(fixed("q"), who))
         for user, through in passes.items():
-            assert came(rules, user=user) == ("root.q" if through else "root.default"), who
-    rules = ruled(where(fixed("q"), some))
-    assert came(rules, user="w", groups=("i", "h")) == "root.q"
-    assert came(rules, user=None) == "root.default"
-    assert came(rules, user=None, groups=("g",)) == "root.q"
+            assert queue_of(rules, user=user) == ("root.q" if through else "root.default"), who
+    rules = tree_with_rules(with_filter(fixed("q"), some))
+    assert queue_of(rules, user="w", groups=("i", "h")) == "root.q"
+    assert queue_of(rules, user=None) == "root.default"
+    assert queue_of(rules, user=None, groups=("g",)) == "root.q"
 
 
 @pytest.mark.parametrize(
@@ -119,87 +121,89 @@ def test_a_filter_lets_those_through_that_it_hits_or_the_others() -> None:
 def test_a_list_of_one_is_an_expression_if_it_looks_like_one(
     names: tuple[str, ...], user: str, hit: bool
 ) -> None:
-    rules = ruled(where(fixed("q"), PlacementFilter(users=names)))
-    assert came(rules, user=user) == ("root.q" if hit else "root.default")
-    rules = ruled(where(fixed("q"), PlacementFilter(groups=names)))
+    rules = tree_with_rules(with_filter(fixed("q"), PlacementFilter(users=names)))
+    assert queue_of(rules, user=user) == ("root.q" if hit else "root.default")
+    rules = tree_with_rules(with_filter(fixed("q"), PlacementFilter(groups=names)))
     if "$" not in user:
-        assert came(rules, groups=(user,)) == ("root.q" if hit else "root.default")
+        assert queue_of(rules, groups=(user,)) == ("root.q" if hit else "root.default")
 
 
 def test_each_rule_takes_the_name_from_elsewhere_and_none_is_no_match() -> None:
-    rules = ruled(tag("Namespace"), USER)
-    assert came(rules, tags={"namespace": "Q"}) == "root.q"
-    assert came(rules, user="q", tags={"namespace": ""}) == "root.q"
-    assert came(rules, user=None) == "root.default"
+    rules = tree_with_rules(tag("Namespace"), USER)
+    assert queue_of(rules, tags={"namespace": "Q"}) == "root.q"
+    assert queue_of(rules, user="q", tags={"namespace": ""}) == "root.q"
+    assert queue_of(rules, user=None) == "root.default"
 
 
 def test_a_name_that_begins_with_root_is_the_whole_path() -> None:
     below = fixed("p")
-    rules = ruled(attrs.evolve(PROVIDED, parent=below))
-    assert came(rules, "x") == "root.p.x"
-    assert came(rules, "ROOT.q") == "root.q"
-    assert came(rules, "q") == "root.default"
-    rules = ruled(fixed("root"), attrs.evolve(USER, create=True))
-    assert came(rules, user="root.q") == "root.root_dot_q"
-    assert came(ruled(MAKING), "root") == "root.root", "of provided only what is below root"
+    rules = tree_with_rules(attrs.evolve(PROVIDED, parent=below))
+    assert queue_of(rules, "x") == "root.p.x"
+    assert queue_of(rules, "ROOT.q") == "root.q"
+    assert queue_of(rules, "q") == "root.default"
+    rules = tree_with_rules(fixed("root"), attrs.evolve(USER, create=True))
+    assert queue_of(rules, user="root.q") == "root.root_dot_q"
+    assert queue_of(tree_with_rules(MAKING), "root") == "root.root", (
+        "of provided only what is below root"
+    )
 
 
 def test_points_are_no_levels_but_in_fixed() -> None:
-    assert came(ruled(MAKING), "p.x") == "root.p_dot_x"
-    assert came(ruled(fixed("p.x"))) == "root.p.x"
-    assert came(ruled(fixed("x", parent=fixed("p")))) == "root.p.x"
+    assert queue_of(tree_with_rules(MAKING), "p.x") == "root.p_dot_x"
+    assert queue_of(tree_with_rules(fixed("p.x"))) == "root.p.x"
+    assert queue_of(tree_with_rules(fixed("x", parent=fixed("p")))) == "root.p.x"
 
 
 def test_a_parent_rule_that_does_not_match_or_gives_a_leaf_lets_the_rule_not_match() -> None:
     leaf = attrs.evolve(MAKING, parent=fixed("q"))
-    assert came(ruled(leaf), "new") == "root.default"
+    assert queue_of(tree_with_rules(leaf), "new") == "root.default"
     missing = attrs.evolve(MAKING, parent=fixed("m"))
-    assert came(ruled(missing), "new") == "root.default"
+    assert queue_of(tree_with_rules(missing), "new") == "root.default"
     made = attrs.evolve(MAKING, parent=fixed("m", create=True))
-    assert came(ruled(made), "new") == "root.m.new"
+    assert queue_of(tree_with_rules(made), "new") == "root.m.new"
     not_made = attrs.evolve(PROVIDED, parent=fixed("m", create=True))
-    assert came(ruled(not_made), "new") == "root.default"
-    filtered = where(fixed("p"), PlacementFilter(users=("v", "w")))
-    assert came(ruled(attrs.evolve(PROVIDED, parent=filtered)), "x") == "root.default"
+    assert queue_of(tree_with_rules(not_made), "new") == "root.default"
+    filtered = with_filter(fixed("p"), PlacementFilter(users=("v", "w")))
+    assert queue_of(tree_with_rules(attrs.evolve(PROVIDED, parent=filtered)), "x") == "root.default"
 
 
 def test_an_illegal_name_refuses_the_application() -> None:
-    rules = ruled(MAKING, fixed("q"))
+    rules = tree_with_rules(MAKING, fixed("q"))
     for name in ("a b", "root.p..x", "root.", "x" * 65, "." * 13):
-        assert came(rules, name) is None, name
-    assert came(rules, "x" * 64) == f"root.{'x' * 64}"
+        assert queue_of(rules, name) is None, name
+    assert queue_of(rules, "x" * 64) == f"root.{'x' * 64}"
 
 
 def test_a_queue_that_cannot_be_used_lets_the_next_rule_be_tried() -> None:
     closed = queue("p", queue("p.x"), settings=Settings(create=False))
-    rules = ruled(MAKING, fixed("q"), queues=(closed, queue("q")))
-    assert came(rules, "root.p") == "root.q", "no leaf"
-    assert came(rules, "root.p.new") == "root.q", "create is disabled"
-    assert came(rules, "root.q.new") == "root.q", "below a leaf"
-    assert came(rules, "root.new.er") == "root.new.er"
+    rules = tree_with_rules(MAKING, fixed("q"), queues=(closed, queue("q")))
+    assert queue_of(rules, "root.p") == "root.q", "no leaf"
+    assert queue_of(rules, "root.p.new") == "root.q", "create is disabled"
+    assert queue_of(rules, "root.q.new") == "root.q", "below a leaf"
+    assert queue_of(rules, "root.new.er") == "root.new.er"
     story = Story(rules, AddApp("a", "root.p.x"))
-    story.play(ruled(MAKING, fixed("q"), queues=(queue("q"),)))
-    assert came(story, "root.p.x") == "root.q", "draining"
-    assert came(story, "root.p.new") == "root.q"
+    story.play(tree_with_rules(MAKING, fixed("q"), queues=(queue("q"),)))
+    assert queue_of(story, "root.p.x") == "root.q", "draining"
+    assert queue_of(story, "root.p.new") == "root.q"
 
 
 def test_a_queue_that_does_not_admit_the_user_lets_the_next_rule_be_tried() -> None:
     own = queue("p", queue("p.x"), submit_acl=Acl(users=frozenset({"v"})))
     all_of = queue("q", submit_acl=Acl(everybody=True))
-    rules = ruled(MAKING, fixed("q"), queues=(own, all_of))
-    assert came(rules, "root.p.x", user="v") == "root.p.x"
-    assert came(rules, "root.p.x") == "root.q"
-    assert came(rules, "root.p.new", user="v") == "root.p.new"
-    assert came(rules, "root.p.new") == "root.q"
-    closed = ruled(MAKING, queues=(own, queue("default")))
-    assert came(closed, "root.p.x") is None, "the default does not admit it either"
+    rules = tree_with_rules(MAKING, fixed("q"), queues=(own, all_of))
+    assert queue_of(rules, "root.p.x", user="v") == "root.p.x"
+    assert queue_of(rules, "root.p.x") == "root.q"
+    assert queue_of(rules, "root.p.new", user="v") == "root.p.new"
+    assert queue_of(rules, "root.p.new") == "root.q"
+    closed = tree_with_rules(MAKING, queues=(own, queue("default")))
+    assert queue_of(closed, "root.p.x") is None, "the default does not admit it either"
 
 
 def test_a_queue_is_made_with_the_nearest_template() -> None:
     template = Template(Resources(), Limits.of({"vcore": 3}), 0, ())
-    rules = ruled(MAKING, queues=(queue("p", queue("p.x"), template=template),))
+    rules = tree_with_rules(MAKING, queues=(queue("p", queue("p.x"), template=template),))
     story = Story(rules)
-    assert came(story, "root.p.new") == "root.p.new"
+    assert queue_of(story, "root.p.new") == "root.p.new"
     assert story.model.world.queues["root.p.new"].limits == {"vcore": 3}
     story.play(RemoveApp("a0"))
     assert not story.model.queue("root.p.new").exists
@@ -208,18 +212,18 @@ def test_a_queue_is_made_with_the_nearest_template() -> None:
 def test_who_insists_goes_to_recovery_and_all_others_to_the_default_or_nowhere() -> None:
     force = {"application.create.force": "true"}
     template = Template(Resources(), Limits.of({"vcore": 0}), 0, ())
-    config = ruled(MAKING, queues=(queue("q"),)).config
+    config = tree_with_rules(MAKING, queues=(queue("q"),)).config
     entry = LimitEntry(("u",), (), Limits.of({"vcore": 5}))
     root = attrs.evolve(
         config.root, template=template, limits=(entry,), submit_acl=Acl(users=frozenset({"v"}))
     )
     story = Story(Configure(attrs.evolve(config, root=root)), node("n", 9))
-    assert came(story, "q") is None, "there is no default, and it would not be admitted"
-    assert came(story, "q", tags=force) == "root.@recovery@"
+    assert queue_of(story, "q") is None, "there is no default, and it would not be admitted"
+    assert queue_of(story, "q", tags=force) == "root.@recovery@"
     found = story.model.world.queues["root.@recovery@"]
     assert (found.dynamic, found.is_parent, found.limits) == (True, False, {})
-    assert came(story, "root.@recovery@", user="v") is None, "no rule reaches it"
-    assert came(story, "root.@recovery@.x", user="v") is None
+    assert queue_of(story, "root.@recovery@", user="v") is None, "no rule reaches it"
+    assert queue_of(story, "root.@recovery@.x", user="v") is None
     story.play(asks("k", app="a0", count=7))
     assert len(story.model.bound) == 5, "the limits above it hold"
     assert not {code for account in story.model.accounts.values() for code in account.codes} - {
@@ -227,13 +231,16 @@ def test_who_insists_goes_to_recovery_and_all_others_to_the_default_or_nowhere()
     }
     story.play(RemoveApp("a0"))
     assert not story.model.queue("root.@recovery@").exists
-    assert came(ruled(PROVIDED), "q", tags=force) == "root.q", "a rule matched"
-    assert came(ruled(PROVIDED), "z", tags={"application.create.force": "True"}) == "root.default"
+    assert queue_of(tree_with_rules(PROVIDED), "q", tags=force) == "root.q", "a rule matched"
+    assert (
+        queue_of(tree_with_rules(PROVIDED), "z", tags={"application.create.force": "True"})
+        == "root.default"
+    )
 
 
 def test_applications_stay_where_they_are_when_rules_change() -> None:
-    story = Story(ruled(fixed("q")), AddApp("a"))
-    story.play(ruled(fixed("p.x")), AddApp("b"))
+    story = Story(tree_with_rules(fixed("q")), AddApp("a"))
+    story.play(tree_with_rules(fixed("p.x")), AddApp("b"))
     assert [story.model.world.apps[name].queue for name in "ab"] == ["root.q", "root.p.x"]
 
 
@@ -241,7 +248,7 @@ LATE: Final = Settings(preemption_delay_us=1000 * S)
 SERVES: Final = attrs.evolve(LATE, required_node=True)
 
 
-def served(*more: QueueConfig, enabled: bool = True, **fields: object) -> Configure:
+def tree_with_services(*more: QueueConfig, enabled: bool = True, **fields: object) -> Configure:
     """Make a tree of two leaves, in the first of which asks are services, and of others."""
     settings = fields.pop("settings", SERVES)
     first = queue("s", settings=settings, **fields)
@@ -254,7 +261,9 @@ def service(name: str = "s", on: str = "n", *, cores: int = 1, priority: int = 0
 
 def full(cores: int = 2, config: Configure | None = None, priority: int = 0) -> Story:
     """Begin a story with one node, full of asks of one core each of an application ``b``."""
-    story = Story(served() if config is None else config, node("n", cores), *apps(a="s", b="r"))
+    story = Story(
+        tree_with_services() if config is None else config, node("n", cores), *apps(a="s", b="r")
+    )
     story.play(asks("k", app="b", count=cores, priority=priority))
     return story
 
@@ -269,12 +278,12 @@ def test_a_service_takes_its_node_at_once_whatever_is_delayed() -> None:
 
 
 def test_without_the_property_or_the_node_it_is_a_plain_ask() -> None:
-    assert not full(config=served(settings=LATE)).play(service())
+    assert not full(config=tree_with_services(settings=LATE)).play(service())
     assert not full().play(asks("m"))
 
 
 def test_with_preemption_disabled_it_takes_nothing_but_keeps_its_node() -> None:
-    story = full(config=served(enabled=False))
+    story = full(config=tree_with_services(enabled=False))
     assert not story.play(service())
     story.play(Release("b", "k-0"), asks("m", app="b", priority=9))
     assert "a/s" in bound(story)
@@ -298,20 +307,20 @@ def test_victims_have_a_priority_not_above_its_own() -> None:
 
 
 def test_victims_in_order_of_priority_then_the_newest_and_what_is_not_needed_is_spared() -> None:
-    story = Story(served(), node("n", 5), node("o", 1), *apps(a="s", b="r"))
+    story = Story(tree_with_services(), node("n", 5), node("o", 1), *apps(a="s", b="r"))
     story.play(asks("far", app="b", on="o", priority=-9))
     story.play(asks("low", app="b", priority=-2), asks("old", app="b", priority=-1))
     story.play(asks("new", app="b", priority=-1), asks("big", app="b", cores=2))
     assert evicted(story.decide(service(cores=2))) == [
         *("released low preempted", "released new preempted")
     ]
-    story = Story(served(), node("n", 3), *apps(a="s", b="r"))
+    story = Story(tree_with_services(), node("n", 3), *apps(a="s", b="r"))
     story.play(asks("low", app="b", priority=-2), asks("big", app="b", cores=2))
     assert evicted(story.decide(service(cores=2))) == ["released big preempted"]
 
 
 def test_only_what_has_a_type_that_the_node_lacks_is_taken() -> None:
-    story = Story(served(), *apps(a="s", b="r"))
+    story = Story(tree_with_services(), *apps(a="s", b="r"))
     two = Resources({"vcore": 1, "memory": 1})
     story.play(attrs.evolve(node("n", 1), capacity=two))
     story.play(attrs.evolve(asks("m", app="b", priority=-1), resources=Resources({"memory": 1})))
@@ -320,7 +329,7 @@ def test_only_what_has_a_type_that_the_node_lacks_is_taken() -> None:
 
 
 def test_a_service_is_never_a_victim() -> None:
-    story = Story(served(), HIGH, node("n", 1), *apps(a="s", b="r"))
+    story = Story(tree_with_services(), HIGH, node("n", 1), *apps(a="s", b="r"))
     story.play(service())
     assert not story.play(service("t", priority=9))
     story.play(
@@ -336,15 +345,15 @@ def test_a_service_is_never_a_victim() -> None:
 
 
 def test_if_all_do_not_suffice_nothing_is_taken() -> None:
-    story = Story(served(), node("n", 3), *apps(a="s", b="r"))
+    story = Story(tree_with_services(), node("n", 3), *apps(a="s", b="r"))
     story.play(asks("k", app="b"), asks("high", app="b", priority=9, cores=2))
     assert not story.play(service(cores=2))
     assert bound(story) == {"b/k", "b/high"}
 
 
 def test_one_that_lacks_anything_but_room_takes_nothing() -> None:
-    full_queue = served(most=0)
-    limited = served(limits=(LimitEntry(("*",), (), Limits.of({"vcore": 0})),))
+    full_queue = tree_with_services(most=0)
+    limited = tree_with_services(limits=(LimitEntry(("*",), (), Limits.of({"vcore": 0})),))
     for config in (full_queue, limited):
         assert not full(config=config).play(service())
     assert not full().play(service(cores=3))
@@ -363,21 +372,27 @@ def test_a_member_of_an_unsatisfied_gang_is_none() -> None:
 
 
 def test_gangs_are_taken_as_in_reclaim() -> None:
-    story = Story(served(), node("n", 1), node("o", 1), *apps(a="s", b="r"), gang("g", 2))
+    story = Story(
+        tree_with_services(), node("n", 1), node("o", 1), *apps(a="s", b="r"), gang("g", 2)
+    )
     story.play(asks("m", app="b", of="g", count=2))
     assert evicted(story.decide(service())) == [
         *("released m-1 preempted", "released m-0 preempted")
     ]
-    story = Story(served(), node("n", 2), node("o", 1), *apps(a="s", b="r"), gang("g", 2))
+    story = Story(
+        tree_with_services(), node("n", 2), node("o", 1), *apps(a="s", b="r"), gang("g", 2)
+    )
     story.play(asks("m", app="b", of="g", count=3))
     assert len(evicted(story.decide(service()))) == 1, "what it can spare"
-    story = Story(served(), node("n", 1), *apps(a="s", b="r"), gang("g", 2, mode=LOOSE))
+    story = Story(tree_with_services(), node("n", 1), *apps(a="s", b="r"), gang("g", 2, mode=LOOSE))
     story.play(asks("m", app="b", of="g", count=2))
     assert evicted(story.decide(service())) == ["released m-0 preempted"]
 
 
 def test_a_gang_with_a_member_that_no_service_may_take_stays() -> None:
-    story = Story(served(), node("n", 1), node("o", 1), *apps(a="s", b="r"), gang("g", 2))
+    story = Story(
+        tree_with_services(), node("n", 1), node("o", 1), *apps(a="s", b="r"), gang("g", 2)
+    )
     story.play(asks("m", app="b", of="g"), asks("l", app="b", of="g", priority=1))
     assert len(bound(story)) == 2
     assert not story.play(service(), service("t", on="o"))
@@ -449,9 +464,9 @@ def test_a_bind_that_fails_ends_the_keeping() -> None:
 def test_it_keeps_its_node_no_longer_if_it_fails_for_another_reason() -> None:
     story = full(priority=9)
     story.play(service(), asks("m", app="b", priority=9))
-    story.play(served(most=0), Release("b", "k-0"))
+    story.play(tree_with_services(most=0), Release("b", "k-0"))
     assert bound(story) == {"b/k-1", "b/m"}
-    story.play(served(), Release("b", "k-1"), asks("l", app="b", priority=9))
+    story.play(tree_with_services(), Release("b", "k-1"), asks("l", app="b", priority=9))
     assert bound(story) == {"b/m", "b/l"}, "and does not again before it is looked at again"
     story.play(Release("b", "l"), asks("o", app="b", priority=9))
     assert bound(story) == {"b/m", "a/s"}
@@ -460,7 +475,7 @@ def test_it_keeps_its_node_no_longer_if_it_fails_for_another_reason() -> None:
 def test_it_keeps_nothing_without_the_property() -> None:
     story = full(priority=9)
     story.play(service(), asks("m", app="b", priority=9))
-    story.play(served(settings=LATE), Release("b", "k-0"))
+    story.play(tree_with_services(settings=LATE), Release("b", "k-0"))
     assert bound(story) == {"b/k-1", "b/m"}
 
 
@@ -487,7 +502,7 @@ def test_members_of_gangs_are_not_placed_there_either() -> None:
 
 
 def test_of_a_blocking_leaf_only_the_first_is_looked_at() -> None:
-    story = full(config=served(settings=attrs.evolve(SERVES, blocking=True)))
+    story = full(config=tree_with_services(settings=attrs.evolve(SERVES, blocking=True)))
     assert not story.play(asks("large", cores=9, priority=5), service())
     story.play(Release("b", "k-0"), asks("m", app="b"))
     assert bound(story) == {"b/k-1", "b/m"}, "the service was not tried and keeps nothing"

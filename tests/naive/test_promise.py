@@ -240,7 +240,7 @@ _ASKED = 4
 def test_the_core_foretells_what_the_model_does(scenario: list[Step], data: st.DataObject) -> None:
     assume(scenario)
     steps = scenario[: data.draw(st.integers(1, len(scenario)), label="steps")]
-    model, scheduler = _both([*steps, Step(steps[-1].at_us, SETTLE)])
+    model, scheduler = _run_both([*steps, Step(steps[-1].at_us, SETTLE)])
     pending = list(model.world.pending())
     assume(pending)
 
@@ -264,7 +264,7 @@ def _fits_at(model: NaiveScheduler, ask: Ask) -> Start:
     return UNKNOWN_START if found.is_unknown else found.place
 
 
-def _both(steps: Scenario) -> tuple[NaiveScheduler, PlainScheduler]:
+def _run_both(steps: Scenario) -> tuple[NaiveScheduler, PlainScheduler]:
     """Let the model and the core take the same steps."""
     drive, scheduler = Drive(NaiveScheduler()), PlainScheduler()
     for index, step in enumerate(steps):

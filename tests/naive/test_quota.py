@@ -30,14 +30,14 @@ def partition(*children: QueueConfig, enabled: bool = True, quota: bool = True) 
 
 
 def filled(*more: QueueConfig, cores: int = 4) -> Story:
-    """Tell of a queue with as many bound asks as it may have."""
+    """Begin a story with a queue that has as many bound asks as it may have."""
     story = Story(partition(queue("x", most=cores, settings=LATE), *more), node("n", 9))
     story.play(*apps(a="x"), asks("k", count=cores))
     return story
 
 
 def lowered(story: Story, *children: QueueConfig, wait: int = 10 * S) -> list[Decision]:
-    """Change the configuration, wait, and give what is decided then."""
+    """Change the configuration, wait, and return what is decided then."""
     story.play(partition(*children))
     return story.decide(story.model.world.now_us + wait)
 

@@ -64,26 +64,26 @@ def tree(*children: QueueConfig, enabled: bool = True) -> Configure:
     return Configure(Configuration("default", root, preemption_enabled=enabled))
 
 
-def told(story: Story, ask: str) -> Account:
-    """Give the account of an ask, of the application ``a`` unless it says of which."""
+def account_of(story: Story, ask: str) -> Account:
+    """Return the account of an ask, of the application ``a`` unless it says of which."""
     return story.model.accounts[ask if "/" in ask else f"a/{ask}"]
 
 
 def codes(story: Story, ask: str) -> list[str]:
-    return list(told(story, ask).codes)
+    return list(account_of(story, ask).codes)
 
 
 def figures(story: Story, ask: str, code: Code) -> Figures:
-    return told(story, ask).figures[code.value]
+    return account_of(story, ask).figures[code.value]
 
 
-def full(*more: What) -> Story:
+def full_node(*more: What) -> Story:
     """Begin a story on one node of two cores, both of which are taken."""
     return Story(node("n", 2), APP, asks("k", cores=2), *more)
 
 
 def test_a_bound_ask_has_no_account() -> None:
-    assert full().model.accounts == {}
+    assert full_node().model.accounts == {}
 
 
 def test_a_waiting_member_only_waits_and_a_parked_one_only_timed_out() -> None:
@@ -91,13 +91,13 @@ def test_a_waiting_member_only_waits_and_a_parked_one_only_timed_out() -> None:
     assert codes(story, "m") == ["GangTooFewMembers"]
     story.play(asks("l", of="g"))
     assert codes(story, "m") == ["PermitWaiting"]
-    assert told(story, "l").first == "a/l"
+    assert account_of(story, "l").first == "a/l"
     story.play(S)
     assert codes(story, "m") == codes(story, "l") == ["GangTimedOut"]
 
 
 def test_what_prefilter_refuses_says_why_and_what_else_holds() -> None:
-    story = full(asks("m", of="g", count=2))
+    story = full_node(asks("m", of="g", count=2))
     assert codes(story, "m-0") == ["GangUndefined", "NoNodeFits"]
     story.play(gang("g", 3))
     assert codes(story, "m-0") == ["GangTooFewMembers", "NoNodeFits"]
@@ -139,7 +139,7 @@ def test_what_is_used_of_a_max_is_another_reason_than_the_max() -> None:
     story.play(AddApp("a", "root.p.q"), asks("k", cores=2), asks("m", cores=2), asks("l", cores=4))
     assert codes(story, "m") == ["QueueMax"]
     assert codes(story, "l") == ["NeverFits", "QueueMax"], "each by another queue"
-    assert told(story, "m").first is None, "the queue does not enter"
+    assert account_of(story, "m").first is None, "the queue does not enter"
     story.play(asks("i", cores=1, of="g"))
     assert codes(story, "l") == ["NeverFits", "QueueMax", "NotYourTurn"]
 
@@ -148,7 +148,7 @@ def test_an_application_is_kept_out_while_others_run() -> None:
     story = Story(tree(queue("q", max_applications=1)), node("n", 9), APP, asks("k"))
     story.play(AddApp("b", "root.q"), asks("m", app="b", cores=10))
     assert codes(story, "b/m") == ["NeverFits", "QueueMaxApps", "NoNodeFits"]
-    assert told(story, "b/m").first is None
+    assert account_of(story, "b/m").first is None
 
 
 def test_only_one_application_of_a_stateaware_leaf_starts() -> None:
@@ -157,7 +157,7 @@ def test_only_one_application_of_a_stateaware_leaf_starts() -> None:
     story.play(asks("k", cores=2), asks("m", app="b"))
     assert codes(story, "k") == ["NeverFits", "NoNodeFits"]
     assert codes(story, "b/m") == ["StateAwareTurn"]
-    assert told(story, "b/m").first == "a/k"
+    assert account_of(story, "b/m").first == "a/k"
 
 
 def test_who_stands_behind_another_one_in_a_blocking_leaf() -> None:
@@ -183,13 +183,13 @@ def test_all_of_a_group_say_that_its_cycle_is_invalid() -> None:
     assert codes(story, "l") == ["GangTooFewMembers", "GangCycleInvalid"]
 
 
-def test_a_bind_that_failed_is_told_until_the_ask_is_assigned_again() -> None:
+def test_a_failed_bind_is_a_reason_until_the_ask_is_assigned_again() -> None:
     story = Story(node("n", 2), APP, asks("k", cores=2))
     story.play(UpdateNode("n", schedulable=False), BindFailed("a", "k"))
     assert codes(story, "k") == ["BindFailed", "NoNodeFits"]
     story.play(S, asks("m"))
     assert codes(story, "k") == ["BindFailed", "NoNodeFits"]
-    assert told(story, "k").since_us == 0
+    assert account_of(story, "k").since_us == 0
     story.play(RemoveAsk("a", "m"), UpdateNode("n", schedulable=True), FailBind("a", "k"))
     assert "a/k" not in story.model.accounts, "the bind failed once, then not"
 
@@ -226,7 +226,7 @@ def test_reclaim_waits_for_its_delay_and_then_has_nothing_to_take() -> None:
     assert codes(story, "m") == ["NoNodeFits", "ReclaimInsufficient"], "y has no more than it may"
 
 
-def test_only_who_may_take_is_told_of_the_delay() -> None:
+def test_only_an_ask_that_may_preempt_has_the_delay_as_a_reason() -> None:
     story = Story(tree(queue("x", settings=LATE)), HIGH, node("n", 1), AddApp("a", "root.x"))
     story.play(asks("k"), asks("m"), asks("l", named="high", cores=2), asks("i", named="high"))
     assert codes(story, "m") == ["NoNodeFits", "NotYourTurn"]
@@ -252,30 +252,30 @@ def test_who_is_ahead_and_by_which_key() -> None:
     story.play(asks("k", count=2), asks("i", app="b"), asks("k", app="c", priority=2))
 
     def ahead(ask: str) -> Parting | None:
-        assert told(story, ask).first == "a/m"
-        return told(story, ask).parting
+        assert account_of(story, ask).first == "a/m"
+        return account_of(story, ask).parting
 
     assert ahead("m") is None
     assert ahead("l") == Parting("a", "l", "m", "priority", (2, 3))
     assert ahead("b/i") == Parting("root.p.x", "b", "a", "priority", (0, 3))
     assert ahead("c/k") == Parting("root", "root.q", "root.p", "currentPriority", (2, 3))
     story.play(AddApp("d", "root.p.y"), asks("k", app="d", priority=-7))
-    assert told(story, "m").parting == Parting(
+    assert account_of(story, "m").parting == Parting(
         "root.p", "root.p.x", "root.p.y", "queue.priority", (0, 1)
     )
     story.play(RemoveAsk("d", "k"), RemoveAsk("a", "m"), RemoveAsk("a", "l"), RemoveAsk("c", "k"))
-    assert told(story, "k-1").parting == Parting("a", "k-1", "k-0", "number")
-    assert told(story, "b/i").parting == Parting("root.p.x", "b", "a", "creation")
+    assert account_of(story, "k-1").parting == Parting("a", "k-1", "k-0", "number")
+    assert account_of(story, "b/i").parting == Parting("root.p.x", "b", "a", "creation")
 
 
 def test_the_first_is_among_the_asks_that_prefilter_lets_through() -> None:
     story = Story(APP, asks("l", of="g", priority=2), asks("k"), asks("m"))
     assert codes(story, "l") == ["GangUndefined", "NeverFits", "NoNodeFits"]
     assert codes(story, "k") == ["NeverFits", "NoNodeFits"]
-    assert told(story, "m").parting == Parting("a", "m", "k", "creation")
+    assert account_of(story, "m").parting == Parting("a", "m", "k", "creation")
 
 
-def test_a_draining_queue_and_a_user_that_would_not_be_admitted_are_told_last() -> None:
+def test_a_draining_queue_and_a_user_that_would_not_be_admitted_are_the_last_reasons() -> None:
     story = Story(tree(queue("q")), APP, AddApp("b", "root.p.q", "u"), asks("m", priority=1))
     story.play(asks("m", app="b"), tree(queue("r", submit_acl=Acl(users=frozenset({"u"})))))
     assert codes(story, "m") == ["NeverFits", "NoNodeFits", "Draining", "UserNotAllowed"]
@@ -292,7 +292,7 @@ def test_the_reasons_come_in_the_order_of_dominance() -> None:
         assert list(account.codes) == order
 
 
-def test_what_a_waiting_member_is_told() -> None:
+def test_reasons_of_a_waiting_member() -> None:
     g, h = gang("g", 2, "h", "i", mode=LOOSE, wait_us=5 * S), gang("h", 3, mode=LOOSE)
     story = Story(node("n", 3), APP, g, h, asks("m", of="g", count=2), asks("l", of="h", count=1))
     story.play(2 * S)
@@ -346,9 +346,9 @@ def test_what_each_queue_has_left_of_its_max() -> None:
     assert figures(story, "m", Code.QUEUE_MAX) == {"left": {"root.p.q vcore": 1, "root.p vcore": 2}}
 
 
-def test_accounts_agree_if_only_the_member_that_failed_is_not_told() -> None:
+def test_accounts_agree_if_only_the_member_that_failed_is_missing() -> None:
     story = Story(node("n", 2), APP, gang("g", 3, mode=STRICT), asks("m", of="g", count=3))
-    own = told(story, "m-0")
+    own = account_of(story, "m-0")
     others = {**own.figures, Code.GANG_CYCLE_INVALID.value: {"gang": "default/g"}}
     wrong = {**own.figures, Code.GANG_CYCLE_INVALID.value: {"gang": "default/h"}}
     assert agree(own, attrs.evolve(own, figures=others))
@@ -356,8 +356,8 @@ def test_accounts_agree_if_only_the_member_that_failed_is_not_told() -> None:
     assert not agree(own, attrs.evolve(own, first="a/m-1", figures=others))
 
 
-def agreed(*steps: What | int) -> Accounts:
-    """Give what both say at the end of some steps; a number is the instant of those after it."""
+def agreed_accounts(*steps: What | int) -> Accounts:
+    """Return what both say at the end of some steps; a number is the instant of those after it."""
     scenario: list[Step] = []
     now_us = 0
     for what in steps:
@@ -372,15 +372,17 @@ def agreed(*steps: What | int) -> Accounts:
 def test_a_node_that_has_less_than_is_used_of_it_has_nothing_free() -> None:
     small = UpdateNode("n", capacity=Resources({"vcore": 0}))
     nodes = node("n", 2), node("o", 2), node("i", 2)
-    found = agreed(*nodes, APP, asks("k", count=3), S, small, asks("m", cores=2))
+    found = agreed_accounts(*nodes, APP, asks("k", count=3), S, small, asks("m", cores=2))
     assert found["a/m"].codes == ("Fragmented", "NoNodeFits")
 
 
 def test_a_new_ask_has_not_failed_though_one_of_its_name_had() -> None:
     away, failed = UpdateNode("n", schedulable=False), BindFailed("a", "k")
-    found = agreed(node("n", 1), APP, asks("k"), S, away, failed, 2 * S, RemoveAsk("a", "k"))
+    found = agreed_accounts(
+        node("n", 1), APP, asks("k"), S, away, failed, 2 * S, RemoveAsk("a", "k")
+    )
     assert not found
-    found = agreed(
+    found = agreed_accounts(
         *(node("n", 1), APP, asks("k"), S, away, failed),
         *(2 * S, RemoveAsk("a", "k"), asks("k")),
     )
@@ -391,14 +393,16 @@ def test_an_ask_that_lost_its_node_after_its_bind_had_failed() -> None:
     away = UpdateNode("n", schedulable=False)
     steps = node("n", 1), APP, asks("k"), S, away, BindFailed("a", "k")
     back = UpdateNode("n", schedulable=True)
-    found = agreed(*steps, 2 * S, back, 3 * S, RemoveNode("n"))
+    found = agreed_accounts(*steps, 2 * S, back, 3 * S, RemoveNode("n"))
     assert found["a/k"].codes == ("NeverFits", "NoNodeFits")
     assert found["a/k"].since_us == 3 * S
 
 
 def test_a_queue_that_was_made_below_one_that_drains() -> None:
     configured = queue("p", queue("p.q"), settings=Settings(create=True))
-    found = agreed(tree(configured), AddApp("a", "root.p.x"), asks("m"), S, tree(queue("r")))
+    found = agreed_accounts(
+        tree(configured), AddApp("a", "root.p.x"), asks("m"), S, tree(queue("r"))
+    )
     assert found["a/m"].codes[-1] == Code.DRAINING
     assert found["a/m"].figures[Code.DRAINING] == {"queue": "root.p"}
 
@@ -406,11 +410,11 @@ def test_a_queue_that_was_made_below_one_that_drains() -> None:
 def test_a_strict_group_that_waited_and_gave_up() -> None:
     strict = GangMode.STRICT
     g, h = gang("g", 1, "h", mode=strict), gang("h", 1, mode=strict)
-    found = agreed(node("n", 1), APP, g, h, asks("m", of="g"), S, asks("l", of="h"))
+    found = agreed_accounts(node("n", 1), APP, g, h, asks("m", of="g"), S, asks("l", of="h"))
     assert found["a/m"].codes[0] == found["a/l"].codes[0] == Code.GANG_CYCLE_INVALID
 
 
 def test_a_queue_that_is_over_its_new_max_has_nothing_left() -> None:
     steps = node("n", 9), tree(queue("q", most=4)), APP, asks("k", cores=3), asks("m", cores=2)
-    found = agreed(*steps, S, tree(queue("q", most=2)))
+    found = agreed_accounts(*steps, S, tree(queue("q", most=2)))
     assert found["a/m"].figures[Code.QUEUE_MAX] == {"left": {"root.q vcore": 0}}

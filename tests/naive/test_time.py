@@ -28,7 +28,7 @@ def timed(
     limit: int | None = None,
     by: int | None = None,
 ) -> AddAsk:
-    """Give an ask whose times are in seconds."""
+    """Return an ask whose times are in seconds."""
     return attrs.evolve(
         asks(name, of=gang, cores=cores),
         run_for_us=None if run is None else run * S,
@@ -38,7 +38,7 @@ def timed(
 
 
 def releases(story: Story, *steps: What | int) -> list[tuple[int, str, str, str | None]]:
-    """Play steps to the end, and give what was released when, why, and from which node."""
+    """Play steps to the end, and return the releases: when, why, and from which node."""
     story.play(*steps)
     return [
         (batch.at_us // S, one.ask or "", str(one.reason), one.node)
@@ -96,7 +96,7 @@ def test_what_is_not_bound_by_then_is_gone() -> None:
     assert Story(APP).play(3 * S, timed("late", by=2)) == ["rejected"]
 
 
-def test_whoever_comes_at_that_instant_is_tried_once() -> None:
+def test_an_ask_that_comes_at_that_instant_is_tried_once() -> None:
     story = Story(APP, node("n", 1), timed("first", by=0), timed("second", by=0))
     assert releases(story) == [(0, "second", "expired", None)]
 

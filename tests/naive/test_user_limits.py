@@ -360,7 +360,7 @@ def leaf(*entries: LimitEntry, **fields: int) -> QueueConfig:
         (leaf(groups("*", cores=1)), "the group * alone"),
     ],
 )
-def test_each_fault_of_one_queue_is_told(config: QueueConfig, fault: str) -> None:
+def test_each_fault_of_one_queue_is_found(config: QueueConfig, fault: str) -> None:
     assert faults(config) == [f"root.q: {fault}"]
 
 
@@ -378,7 +378,7 @@ def test_each_fault_of_one_queue_is_told(config: QueueConfig, fault: str) -> Non
         ((users("u", cores=2),), users("u", apps=3), None),
     ],
 )
-def test_more_than_the_queues_above_give_is_told(
+def test_more_than_the_queues_above_give_is_found(
     above: tuple[LimitEntry, ...], own: LimitEntry, fault: str | None
 ) -> None:
     inner = queue("p.q", limits=(own,))
@@ -432,7 +432,7 @@ PROVIDED = PlacementRule(RuleName.PROVIDED)
         (tag("any"), True),
     ],
 )
-def test_rules_that_can_never_match_are_told_apart(rule: PlacementRule, legal: bool) -> None:
+def test_rules_that_can_never_match_are_found(rule: PlacementRule, legal: bool) -> None:
     assert is_legal(rule, TREE) is legal
 
 

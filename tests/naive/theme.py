@@ -25,17 +25,17 @@ class Choices:
         self._next = 0
 
     def number(self, below: int) -> int:
-        """Give a number from 0, less than ``below`` (at most 256)."""
+        """Return a number from 0, less than ``below`` (at most 256)."""
         byte = self._drawn[self._next] if self._next < len(self._drawn) else 0
         self._next += 1
         return byte % below
 
     def of(self, options: Sequence[T]) -> T:
-        """Give one of some options, the simplest of which comes first."""
+        """Return one of some options, the simplest of which comes first."""
         return options[self.number(len(options))]
 
     def one_in(self, chances: int) -> bool:
-        """Give True once in so many times."""
+        """Return True once in so many times."""
         return self.number(chances) == chances - 1
 
 
@@ -204,7 +204,7 @@ def _fallible(theme: Theme, choices: Choices) -> Theme:
 
 
 def retrying(theme: Theme) -> dict[str, Texts]:
-    """Give of the properties of a theme those that say how asks and groups are tried again."""
+    """Return of the properties of a theme those that say how asks and groups are tried again."""
     kept = {BIND_RETRY, _SECOND_TRY}
     return {name: texts for name, texts in theme.properties.items() if name in kept}
 

@@ -11,14 +11,14 @@ from muster_core.events import SetUsage
 from muster_core.snapshots import UsageSnapshot
 from tests.naive import directory
 from tests.naive.picture import Picture
-from tests.naive.state import ROOT, App, Past, World, add, parent_path, total_of
+from tests.naive.state import ROOT, App, PastUsage, World, add, parent_path, total_of
 
 Holder = tuple[str, str | None]
 """The path of a queue, and the name of a user of it; None for the queue itself."""
 
 
 def half_life_us(world: World, holder: Holder) -> int:
-    """Give the half-life of the usage of somebody; 0 if none counts."""
+    """Return the half-life of a usage; 0 if none counts."""
     path, user = holder
     if path not in world.queues:
         return 0
@@ -31,12 +31,12 @@ def half_life_us(world: World, holder: Holder) -> int:
 
 
 def user_of(app: App) -> str:
-    """Give the name of an application's user; the nameless one has none."""
+    """Return the name of an application's user; the nameless one has none."""
     return app.user or ""
 
 
 def holders(world: World) -> Iterator[Holder]:
-    """Give all whose usage counts."""
+    """Return all whose usage counts."""
     tidy(world)
     found: dict[Holder, None] = dict.fromkeys((path, None) for path in world.queues)
     found |= dict.fromkeys((app.queue, user_of(app)) for app in world.in_queues())
@@ -45,7 +45,7 @@ def holders(world: World) -> Iterator[Holder]:
 
 
 def allocated(picture: Picture, holder: Holder) -> dict[str, int]:
-    """Give what somebody has allocated now."""
+    """Return the present allocation of a user or queue."""
     path, user = holder
     if user is None:
         return picture.allocated[path]
@@ -58,13 +58,13 @@ def pass_to(world: World, now_us: int) -> None:
     """Let time pass since the last batch, in which nothing was allocated or freed."""
     picture = Picture(world)
     for holder in list(holders(world)):
-        past = world.usage.setdefault(holder, Past())
+        past = world.usage.setdefault(holder, PastUsage())
         tick_us = half_life_us(world, holder) // 256
         _pass(past, allocated(picture, holder), tick_us, world.now_us, now_us)
         world.reached["usage"] += any(past.used.values())
 
 
-def _pass(past: Past, held: dict[str, int], tick_us: int, since_us: int, now_us: int) -> None:
+def _pass(past: PastUsage, held: dict[str, int], tick_us: int, since_us: int, now_us: int) -> None:
     while True:
         end_us = (since_us // tick_us + 1) * tick_us
         until_us = min(end_us, now_us)
@@ -88,9 +88,9 @@ def tidy(world: World) -> None:
 
 
 def share(picture: Picture, holder: Holder) -> float:
-    """Give the past share of somebody."""
+    """Return the past share of a user or queue."""
     world, (path, user) = picture.world, holder
-    past, now = world.usage.get(holder, Past()), allocated(picture, holder)
+    past, now = world.usage.get(holder, PastUsage()), allocated(picture, holder)
     tick_us = half_life_us(world, holder) // 256
     weight = world.queues[path].settings.weight if user is None else 1
     return max(
@@ -104,14 +104,14 @@ def share(picture: Picture, holder: Holder) -> float:
 
 
 def share_of_user(picture: Picture, app: App) -> float | None:
-    """Give the past share of an application's user, or None if it does not count for the order."""
+    """Return the past share of an application's user, None if the order does not count it."""
     holder = app.queue, user_of(app)
     is_fair = picture.world.queues[app.queue].settings.sort_policy is SortPolicy.FAIR
     return share(picture, holder) if is_fair and half_life_us(picture.world, holder) else None
 
 
 def set_usage(world: World, event: SetUsage) -> None:
-    """Replace what somebody has had.
+    """Replace the usage of a user or queue.
 
     Raises:
         RefusedError: If it does not count.
@@ -123,19 +123,19 @@ def set_usage(world: World, event: SetUsage) -> None:
     if holder == (ROOT, None) or not half_life_us(world, holder):
         msg = f"queue: the usage of {holder} does not count"
         raise RefusedError(msg)
-    past = world.usage.setdefault(holder, Past())
+    past = world.usage.setdefault(holder, PastUsage())
     past.used.update((name, amount * 1_000_000) for name, amount in event.usage.items())
 
 
 def snapshots(world: World) -> tuple[UsageSnapshot, ...]:
-    """Give what can be seen of the usage of all."""
+    """Return what can be seen of the usage of all."""
     picture = Picture(world)
     found: list[UsageSnapshot] = []
     for path, user in sorted(
         holders(world), key=lambda one: (one[0], one[1] is not None, one[1] or "")
     ):
         holder = path, user
-        past = world.usage.get(holder, Past())
+        past = world.usage.get(holder, PastUsage())
         weight = world.queues[path].settings.weight if user is None else 1
         siblings = [other for other in holders(world) if _are_siblings(holder, other)]
         weights = [world.queues[one].settings.weight if by is None else 1 for one, by in siblings]

@@ -1,4 +1,4 @@
-"""Compare all that somebody sees of Muster with what it was in another commit::
+"""Compare everything visible of Muster with what it was in another commit::
 
     make same BASE=HEAD~3
     make same BASE=HEAD~3 ONLY="feeds help" FEEDS=500
@@ -167,7 +167,7 @@ def main(base: str, only: str, feeds: int, jobs: int) -> None:
         least = KINDS[kind].least
         result = compare(old / keys[kind] / kind, new / kind, feeds if least is None else least)
         are_same = are_same and result.is_same
-        for line in result.told(f"{kind:<12} {result.count:>6,} {KINDS[kind].about}", MOST):
+        for line in result.lines(f"{kind:<12} {result.count:>6,} {KINDS[kind].about}", MOST):
             click.echo(line)
     sys.exit(0 if are_same else 1)
 

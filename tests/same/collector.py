@@ -1,4 +1,4 @@
-"""Write everything of a kind that somebody sees of Muster, one file for each item::
+"""Write everything visible of Muster, of one kind, one file for each item::
 
     python -m tests.same.fixed CLOCK -m tests.same.collector TREE OUT FEEDS JOBS KIND…
 
@@ -38,7 +38,7 @@ class Kind:
 
     Attributes:
         about: What its items are.
-        work: Returns what writes them, as tasks that may run beside each other; it gets the folder of
+        work: Returns the tasks that write them and may run in parallel; it gets the folder of
             the random feeds.
         least: How many there are at least; fewer are a failure. None: one for each random feed.
         inputs: The files that decide what is asked, beside this package.

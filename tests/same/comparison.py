@@ -18,8 +18,8 @@ AROUND: Final = 2
 
 
 @attrs.frozen
-class Compared:
-    """What came of comparing the items of a kind.
+class Comparison:
+    """The result of comparing the items of a kind.
 
     Attributes:
         count: How many items were there on either side.
@@ -38,8 +38,8 @@ class Compared:
         """Whether nothing differs, and enough was compared."""
         return not self.wrong and min(self.counts) >= self.least
 
-    def told(self, what: str, most: int) -> Iterator[str]:
-        """Yield lines that tell it, with the first differences."""
+    def lines(self, what: str, most: int) -> Iterator[str]:
+        """Yield the lines of a report, with the first differences."""
         few = min(self.counts) < self.least
         how = f"{len(self.wrong):,} DIFFER" if self.wrong else "TOO FEW" if few else "the same"
         yield f"{what}: {how}"
@@ -53,7 +53,7 @@ class Compared:
             yield f"  and {len(self.wrong) - most:,} more"
 
 
-def compare(old: Path, new: Path, least: int) -> Compared:
+def compare(old: Path, new: Path, least: int) -> Comparison:
     """Compare the items of a kind.
 
     Args:
@@ -72,11 +72,11 @@ def compare(old: Path, new: Path, least: int) -> Compared:
             was, is_ = (old / name).read_bytes(), (new / name).read_bytes()
             if was != is_:
                 wrong.append((unquote(name), difference(was, is_)))
-    return Compared(len(before | after), wrong, least, (len(before), len(after)))
+    return Comparison(len(before | after), wrong, least, (len(before), len(after)))
 
 
 def difference(old: bytes, new: bytes) -> str:
-    """Tell the first lines that differ, of long ones what is around the first difference."""
+    """Return the first lines that differ; of long ones the part around the first difference."""
     was, is_ = (text.decode("utf-8", "backslashreplace").split("\n") for text in (old, new))
     pairs = enumerate(zip(was, is_, strict=False))
     first = next((at for at, (one, two) in pairs if one != two), min(len(was), len(is_)))
@@ -91,6 +91,6 @@ def difference(old: bytes, new: bytes) -> str:
         [line[left : left + WIDTH] for line in lines[begin : first + 2 * AROUND]]
         for lines in (was, is_)
     )
-    _, _, _, *told = unified_diff(one, two, n=AROUND, lineterm="")
+    _, _, _, *diff = unified_diff(one, two, n=AROUND, lineterm="")
     where = f"line {first + 1:,}" + (f", from character {left + 1:,} on" if left else "")
-    return "\n".join([where, *told])
+    return "\n".join([where, *diff])

@@ -2,10 +2,10 @@
 
     python -m tests.same.fixed CLOCK … -m muster serve --listen unix:socket
 
-``CLOCK`` is a file of eight bytes: the nanoseconds since 1970 that the clock of the machine says. Whoever
-writes another number there sets the clock; nothing else does. The module runs in its folder. What stands before ``-m`` is left out, so
-that all this can be put in front of the command of another Python. Only the standard library is
-changed, before anything else is imported.
+``CLOCK`` is a file of eight bytes: the nanoseconds since 1970 that the clock of the machine shows. Only
+a process that writes another number there sets the clock. The module runs in its folder. Words before
+``-m`` are left out, so that all this can precede the command of another Python. Only the standard
+library is changed, before anything else is imported.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ UUID: Final = uuid.UUID("00000000-0000-4000-8000-000000000000")
 def fix(clock: Path) -> None:
     """Replace the clock of the machine by that of a file, and what is drawn by something fixed."""
     with clock.open("rb") as file:
-        told = mmap.mmap(file.fileno(), NANOSECONDS.size, access=mmap.ACCESS_READ)
+        memory = mmap.mmap(file.fileno(), NANOSECONDS.size, access=mmap.ACCESS_READ)
 
     def time_ns() -> int:
-        (now_ns,) = NANOSECONDS.unpack_from(told)
+        (now_ns,) = NANOSECONDS.unpack_from(memory)
         return int(now_ns)
 
     time.time_ns = time_ns

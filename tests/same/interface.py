@@ -78,7 +78,7 @@ class Run:
 
     @override
     def __str__(self) -> str:
-        """Tell all of it."""
+        """Return status and output as one text."""
         command = shlex.join(("muster", *self.words))
         return masked(f"$ {command}\n{self.out}== error\n{self.err}== exit {self.status}\n")
 

@@ -65,10 +65,12 @@ async def program(feed: Path) -> str:
 
         async def look(at: str) -> None:
             snapshot = await simulation.snapshot()
-            lines.append(f"== {at}: {simulation.next_timer_us()} {told(simulation.statistics())}")
+            lines.append(
+                f"== {at}: {simulation.next_timer_us()} {as_json(simulation.statistics())}"
+            )
             lines.extend(state(snapshot))
             for app, ask in waiting(snapshot)[:MOST_ASKS]:
-                lines.append(f"why {app}/{ask}: {told(await simulation.why_pending(app, ask))}")
+                lines.append(f"why {app}/{ask}: {as_json(await simulation.why_pending(app, ask))}")
 
         looks = 0
         try:
@@ -99,9 +101,11 @@ def state(snapshot: Snapshot) -> Iterator[str]:
         value: object = getattr(snapshot, field.name)
         if isinstance(value, Mapping):
             known = cast("Mapping[object, object]", value)
-            yield from sorted(f"{field.name} {told(key)}: {told(known[key])}" for key in known)
+            yield from sorted(
+                f"{field.name} {as_json(key)}: {as_json(known[key])}" for key in known
+            )
         else:
-            yield f"{field.name}: {told(value)}"
+            yield f"{field.name}: {as_json(value)}"
 
 
 def waiting(snapshot: Snapshot) -> list[tuple[str, str]]:
@@ -114,8 +118,8 @@ def waiting(snapshot: Snapshot) -> list[tuple[str, str]]:
     ]
 
 
-def told(value: object) -> str:
-    """Tell a value with all that is public of it, wherever its class is defined."""
+def as_json(value: object) -> str:
+    """Return a value as JSON with all its public fields, wherever its class is defined."""
     # Where several tasks add to a map, its order depends on which of them trio runs first.
     return json.dumps(_plain(value), ensure_ascii=False, sort_keys=True)
 

@@ -73,7 +73,7 @@ def program() -> Iterator[tuple[int, list[Event]]]:
 
 
 @final
-class Fixed:
+class FixedService:
     """A service in the fixed state.
 
     Attributes:
@@ -88,8 +88,8 @@ class Fixed:
         self.url = served.urls[0]
         self.answers = answers
 
-    def tell(self, answer: httpx.Response) -> str:
-        """Tell an answer, with nothing in it of the folder of the service."""
+    def text_of(self, answer: httpx.Response) -> str:
+        """Return the text of an answer, without the folder of the service."""
         headers = dict(sorted(answer.headers.items()))
         # Follows from the text, also from what is masked in it.
         headers.pop("content-length", None)
@@ -101,12 +101,12 @@ class Fixed:
         """Send a request, and write the answer."""
         answer = self.client.request(method, path, **more)
         name = " ".join((method, path, *(f"{one}" for one in more.values())))
-        write(name, f"{name}\n{self.tell(answer)}")
+        write(name, f"{name}\n{self.text_of(answer)}")
         return answer
 
 
 @contextmanager
-def in_fixed_state() -> Generator[Fixed]:
+def in_fixed_state() -> Generator[FixedService]:
     """Start a service, and let the program happen."""
     with tempfile.TemporaryDirectory(prefix="same-") as path:
         folder = Path(path)
@@ -128,7 +128,7 @@ def in_fixed_state() -> Generator[Fixed]:
                 with clock.open("r+b") as file:
                     file.write(NANOSECONDS.pack(START_NS + after_s * 10**9))
                 answers.append(served.client.post("/api/v1/events", json=events))
-            yield Fixed(folder, served, answers)
+            yield FixedService(folder, served, answers)
 
 
 PLACES: Final = (
@@ -181,7 +181,7 @@ def show_api(write: Write) -> None:
     """Write the OpenAPI document, and answers to requests with each parameter that it names."""
     with in_fixed_state() as fixed:
         for number, answer in enumerate(fixed.answers):
-            write(f"program {number}", fixed.tell(answer))
+            write(f"program {number}", fixed.text_of(answer))
         paths = fixed.ask(write, "GET", "/openapi.json").json()["paths"]
         patterns = [(re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), path) for path in paths]
         for place in PLACES:
@@ -244,14 +244,14 @@ def show_metrics(write: Write) -> None:
         for path in ("/metrics", "/ws/v1/metrics"):
             for accept in ("text/plain", "application/openmetrics-text"):
                 answer = fixed.client.get(path, headers={"accept": accept})
-                told, samples_ = list[str](), dict[str, None]()
+                comments, samples_ = list[str](), dict[str, None]()
                 for line in answer.text.splitlines():
                     if line.startswith("#"):
-                        told.append(line)
+                        comments.append(line)
                     else:
                         # Not the figures: many are how long something took.
                         samples_[line.rpartition(" ")[0]] = None
-                for line in told:
+                for line in comments:
                     write(f"{path} {accept} {line[:60]}", line)
                 write(f"{path} {accept}", "\n".join([answer.headers["content-type"], *samples_]))
 
@@ -308,18 +308,18 @@ CLIENTS: Final = (
     "submit --command true --name quick --user ann --queue root.batch --no-wait",
     *("get asks -o json", "get apps -o wide", "config apply queues.yaml", "get queues"),
 )
-"""The commands that ask a server, in this order; the last ones change what is there."""
+"""The commands that ask a server, in this order; the last ones change its state."""
 
 
 def show_clients(write: Write) -> None:
     """Write what commands say that ask a server."""
     with in_fixed_state() as fixed:
         for number, ran in enumerate(run_clients(fixed)):
-            said = f"{ran}".replace(f"{fixed.folder}", "FOLDER")
-            write(f"{number:02} {CLIENTS[number]}", said)
+            text = f"{ran}".replace(f"{fixed.folder}", "FOLDER")
+            write(f"{number:02} {CLIENTS[number]}", text)
 
 
-def run_clients(fixed: Fixed) -> Iterator[Run]:
+def run_clients(fixed: FixedService) -> Iterator[Run]:
     """Run the commands that ask a server."""
     os.environ["MUSTER_SERVER"] = fixed.url
     for command in CLIENTS:
@@ -385,7 +385,7 @@ def write_store(name: str, directory: Path, write: Write) -> None:
 
 
 def cell(value: object) -> str:
-    """Tell a value of a row; of bytes what they mean, where they are msgpack, and a digest."""
+    """Return the text of a value in a row; of bytes a digest, and the content if it is msgpack."""
     if not isinstance(value, bytes):
         return repr(value)
     digest = hashlib.sha256(value).hexdigest()[:12]

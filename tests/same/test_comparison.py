@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.same.collector import keep
-from tests.same.comparison import WIDTH, Compared, compare
+from tests.same.comparison import WIDTH, Comparison, compare
 from tests.same.inputs import draw
 from tests.same.interface import masked, show_help
 from tests.same.replays import feeds_below, replay_feeds
@@ -32,15 +32,15 @@ def new(old: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(old, tmp_path / "new"))
 
 
-def told(result: Compared) -> str:
-    return "\n".join(result.told("help", 3))
+def report_on(result: Comparison) -> str:
+    return "\n".join(result.lines("help", 3))
 
 
 def test_the_same_is_the_same(old: Path, new: Path) -> None:
     result = compare(old, new, LEAST)
 
     assert result.is_same
-    assert told(result) == "help: the same"
+    assert report_on(result) == "help: the same"
 
 
 def alter_a_word(folder: Path) -> None:
@@ -63,7 +63,7 @@ def lengthen_one(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "parts"),
     [
         (
             alter_a_word,
@@ -75,28 +75,28 @@ def lengthen_one(folder: Path) -> None:
     ],
 )
 def test_a_change_is_shown(
-    old: Path, new: Path, change: Callable[[Path], None], says: list[str]
+    old: Path, new: Path, change: Callable[[Path], None], parts: list[str]
 ) -> None:
     change(new)
     result = compare(old, new, LEAST)
 
     assert not result.is_same
-    assert told(result).startswith("help: 1 DIFFER\n")
-    assert [one for one in says if one not in told(result)] == []
+    assert report_on(result).startswith("help: 1 DIFFER\n")
+    assert [one for one in parts if one not in report_on(result)] == []
 
 
 def test_too_few_are_not_the_same(old: Path, new: Path) -> None:
     result = compare(old, new, 1_000)
 
     assert not result.is_same
-    assert told(result).startswith("help: TOO FEW\n")
+    assert report_on(result).startswith("help: TOO FEW\n")
 
 
 def test_of_a_long_line_the_place_is_shown(tmp_path: Path) -> None:
     for name, end in (("one", "x"), ("two", "y")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "log").write_text("." * 10_000 + end, encoding="utf-8")
-    text = told(compare(tmp_path / "one", tmp_path / "two", 1))
+    text = report_on(compare(tmp_path / "one", tmp_path / "two", 1))
 
     assert "character 9,921 on" in text
     assert max(map(len, text.splitlines())) <= WIDTH + 5

@@ -54,13 +54,13 @@ async def turns(times: int) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop go round until something is so; whoever runs this sees to it that it ends."""
+    """Let the loop go round until a condition holds; the caller limits the time."""
     while not condition():  # noqa: ASYNC110 - what it waits for may happen in trio
         await asyncio.sleep(0)
 
 
 async def outcome(awaitable: Awaitable[object]) -> object:
-    """Give what comes of something: its value, or the error."""
+    """Await something and return its value, or the error that it raises."""
     try:
         return await awaitable
     except BaseException as error:  # noqa: BLE001 - it is looked at
@@ -68,7 +68,7 @@ async def outcome(awaitable: Awaitable[object]) -> object:
 
 
 async def small(scheduler: muster.asyncio.Scheduler, vcore: int = 1) -> None:
-    """Let a node come that has room for so many asks of one core, and an application."""
+    """Add a node with so many cores, and an application."""
     await scheduler.add_node("n", {"vcore": vcore})
     await scheduler.add_app("a", "root.q")
 
@@ -78,5 +78,5 @@ def names(asks: Sequence[muster.asyncio.Ask]) -> list[str]:
 
 
 async def read(decisions: AsyncIterator[Announced]) -> list[Kind]:
-    """Give the kinds of all decisions, up to the end."""
+    """Return the kinds of all decisions, up to the end."""
     return [one.decision.kind async for one in decisions]

@@ -1,6 +1,6 @@
 """Binders and bodies in asyncio.
 
-How long they last, and what a binder is told when it is cancelled.
+How long they last, and which reason a cancelled binder sees.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
 class Binder(muster.asyncio.Binder):
-    """Runs work until it is told to end, and notes what it sees."""
+    """Runs work until it is cancelled, and notes what it sees."""
 
     def __init__(self, *, fails: bool = False) -> None:
         self._fails = fails
@@ -149,14 +149,14 @@ def test_closing_in_the_middle_of_everything(mode: Mode, k: int) -> None:
     run(main)
 
 
-class Told(muster.asyncio.Binder):
-    """Runs until it is cancelled or told to fail, and notes what it is told."""
+class Recorder(muster.asyncio.Binder):
+    """Runs until it fails or is cancelled, and records the reason why."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
         self.begun = 0
         self.before: list[str | None] = []
-        self.told: list[str | None] = []
+        self.reasons: list[str | None] = []
 
     @override
     async def run(
@@ -170,7 +170,7 @@ class Told(muster.asyncio.Binder):
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            self.told.append(allocation.ending)
+            self.reasons.append(allocation.ending)
             raise
 
 
@@ -188,22 +188,22 @@ def test_the_reason(
     mode: Mode, end: Callable[[Scheduler], Awaitable[None]], reason: Reason
 ) -> None:
     async def main() -> None:
-        binder = Told()
+        binder = Recorder()
         async with open_scheduler(mode=mode, binder=binder) as scheduler:
             await small(scheduler)
             allocation = await (await scheduler.add_ask("a", "k", {"vcore": 1})).bound()
             before = allocation.ending
             await end(scheduler)
-            await until(lambda: bool(binder.told))
+            await until(lambda: bool(binder.reasons))
             assert (before, allocation.ending) == (None, reason)
-        assert (binder.before[0], binder.told) == (None, [reason])
+        assert (binder.before[0], binder.reasons) == (None, [reason])
 
     run(main)
 
 
 @both_modes
 def test_being_late(mode: Mode) -> None:
-    class Late(Told):
+    class LateRecorder(Recorder):
         @override
         async def run(
             self, allocation: muster.asyncio.Allocation, started: Callable[[], None], /
@@ -211,7 +211,7 @@ def test_being_late(mode: Mode) -> None:
             await super().run(allocation, lambda: None)
 
     async def main() -> None:
-        binder = Late()
+        binder = LateRecorder()
         async with open_scheduler(
             mode=mode, binder=binder, bind_timeout=0.001, bind_attempts=1
         ) as scheduler:
@@ -219,7 +219,7 @@ def test_being_late(mode: Mode) -> None:
             ask = await scheduler.add_ask("a", "k", {"vcore": 1})
             with pytest.raises(muster.BindFailedError):
                 await ask.bound()
-        assert binder.told == [Reason.BIND_FAILED] * binder.begun
+        assert binder.reasons == [Reason.BIND_FAILED] * binder.begun
 
     run(main)
 
@@ -228,7 +228,7 @@ def test_being_late(mode: Mode) -> None:
 @pytest.mark.parametrize("error", [None, ValueError("mine")])
 def test_closing(mode: Mode, error: Exception | None) -> None:
     async def main() -> None:
-        binder = Told()
+        binder = Recorder()
         held: list[muster.Allocation] = []
         with suppress(ValueError):
             async with open_scheduler(mode=mode, binder=binder) as scheduler:
@@ -237,7 +237,7 @@ def test_closing(mode: Mode, error: Exception | None) -> None:
                     held.append(await ask.bound())  # noqa: PERF401 - it may raise
                 if error is not None:
                     raise error
-        assert binder.told == ["closing"] * 3
+        assert binder.reasons == ["closing"] * 3
         assert [one.ending for one in held] == ["closing"] * 3
 
     run(main)
@@ -246,7 +246,7 @@ def test_closing(mode: Mode, error: Exception | None) -> None:
 @both_modes
 def test_a_cancelled_program(mode: Mode) -> None:
     async def main() -> None:
-        binder = Told()
+        binder = Recorder()
 
         async def body() -> None:
             async with open_scheduler(mode=mode, binder=binder) as scheduler:
@@ -259,7 +259,7 @@ def test_a_cancelled_program(mode: Mode) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert binder.told == ["closing"] * 3
+        assert binder.reasons == ["closing"] * 3
 
     run(main)
 
@@ -283,7 +283,7 @@ def test_work_that_failed(mode: Mode, error: Exception) -> None:
 
     async def main() -> None:
         notes = Notes(events)
-        async with open_scheduler(mode=mode, binder=Told(error), record=notes) as scheduler:
+        async with open_scheduler(mode=mode, binder=Recorder(error), record=notes) as scheduler:
             await small(scheduler)
             await scheduler.add_ask("a", "k", {"vcore": 1})
             await until(lambda: FAILED in events)
@@ -317,7 +317,7 @@ def test_an_ask_that_failed_is_no_success(mode: Mode) -> None:
     error = WorkFailedError("exit status 3")
 
     async def main() -> None:
-        async with open_scheduler(mode=mode, binder=Told(error)) as scheduler:
+        async with open_scheduler(mode=mode, binder=Recorder(error)) as scheduler:
             await small(scheduler)
             ask = await scheduler.add_ask("a", "k", {"vcore": 1}, retries=1)
             with pytest.raises(muster.AskFailedError, match="exit status 3") as caught:
@@ -331,9 +331,7 @@ def test_an_ask_that_failed_is_no_success(mode: Mode) -> None:
 
 @both_modes
 @pytest.mark.parametrize("retries", [0, 1])
-def test_a_body_is_cut_short_when_somebody_else_says_that_it_failed(
-    mode: Mode, retries: int
-) -> None:
+def test_a_body_is_cut_short_when_a_caller_reports_its_failure(mode: Mode, retries: int) -> None:
     async def main() -> None:
         async with open_scheduler(mode=mode) as scheduler:
             await small(scheduler)
@@ -353,7 +351,7 @@ ENDED = AllocationEndedError("over", Reason.NODE_LOST)
 
 
 class Block:
-    """A block of trio that can be told to end."""
+    """A block of trio that a test can end."""
 
     def __init__(self, *, is_over: bool = False) -> None:
         self._is_over = is_over

@@ -19,8 +19,8 @@ from muster.asyncio._bridge import Bridge, raise_as_it_is
 from tests.actors.asyncio.program import both_modes, bridged, outcome, run, turns, until
 
 
-class Trio:
-    """A block of trio that notes what happens to it, and can be told to fail."""
+class TrioBlock:
+    """A block of trio that notes what happens to it, and fails on request."""
 
     def __init__(self, *, opens: bool = True, closes: bool = True) -> None:
         self._opens = opens
@@ -66,7 +66,7 @@ async def forever() -> None:
 
 @both_modes
 def test_left_normally(mode: Mode) -> None:
-    side = Trio()
+    side = TrioBlock()
 
     async def main() -> None:
         async with bridged(mode, side.block) as bridge:
@@ -79,7 +79,7 @@ def test_left_normally(mode: Mode) -> None:
 @both_modes
 @pytest.mark.parametrize("error", [ValueError("no"), ExceptionGroup("no", [OSError()])])
 def test_left_by_an_error(mode: Mode, error: Exception) -> None:
-    side = Trio()
+    side = TrioBlock()
 
     async def main() -> None:
         async with bridged(mode, side.block):
@@ -112,7 +112,7 @@ def test_it_cannot_be_opened(mode: Mode) -> None:
 
 @both_modes
 def test_cancelled_while_it_is_opened(mode: Mode) -> None:
-    side = Trio(opens=False)
+    side = TrioBlock(opens=False)
 
     async def main() -> None:
         async def body() -> None:
@@ -131,7 +131,7 @@ def test_cancelled_while_it_is_opened(mode: Mode) -> None:
 @both_modes
 @pytest.mark.parametrize("k", range(20))
 def test_cancelled_at_any_time(mode: Mode, k: int) -> None:
-    side = Trio()
+    side = TrioBlock()
 
     async def main() -> None:
         async def body() -> None:
@@ -150,7 +150,7 @@ def test_cancelled_at_any_time(mode: Mode, k: int) -> None:
 
 @both_modes
 def test_cancelled_while_it_is_left(mode: Mode) -> None:
-    side = Trio(closes=False)
+    side = TrioBlock(closes=False)
 
     async def main() -> None:
         async def body() -> None:
@@ -207,7 +207,7 @@ def test_what_is_called_while_it_is_left_gets_an_answer(mode: Mode, k: int) -> N
 
 @both_modes
 def test_nothing_is_let_in_while_it_is_left(mode: Mode) -> None:
-    side = Trio(closes=False)
+    side = TrioBlock(closes=False)
 
     async def main() -> None:
         entered = asyncio.Event()
@@ -236,7 +236,7 @@ def test_nothing_is_let_in_while_it_is_left(mode: Mode) -> None:
 @both_modes
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit])
 def test_a_failure_cancels_the_body_and_comes_out(mode: Mode, kind: type[BaseException]) -> None:
-    side = Trio()
+    side = TrioBlock()
     failure = side.failure = kind("broken")
     seen: list[object] = []
     tasks: list[asyncio.Task[None]] = []
@@ -269,7 +269,7 @@ def test_a_failure_cancels_the_body_and_comes_out(mode: Mode, kind: type[BaseExc
 
 @both_modes
 def test_a_failure_while_the_body_calls(mode: Mode) -> None:
-    side = Trio()
+    side = TrioBlock()
     side.failure = ValueError("broken")
 
     async def main() -> None:
@@ -284,7 +284,7 @@ def test_a_failure_while_the_body_calls(mode: Mode) -> None:
 
 @both_modes
 def test_a_failure_while_the_body_is_cancelled_from_outside(mode: Mode) -> None:
-    side = Trio()
+    side = TrioBlock()
     side.failure = ValueError("broken")
 
     async def main() -> None:
@@ -366,7 +366,7 @@ def test_there_is_no_such_mode() -> None:
         run(main)
 
 
-class Work:
+class CancellableWork:
     """Something to do that takes some steps and can be cancelled until the last of them."""
 
     def __init__(self, before: int = 0, after: int = 0) -> None:
@@ -385,8 +385,8 @@ class Work:
         return "done"
 
 
-class Forever:
-    """Something that never ends, unless it is told to."""
+class EndlessCall:
+    """A call that ends only when a test ends it."""
 
     def __init__(self, *, shielded: bool = False) -> None:
         self._shielded = shielded
@@ -411,7 +411,7 @@ def test_what_was_cancelled_is_done_or_not(mode: Mode, k: int) -> None:
     async def main() -> None:
         async with bridged(mode) as bridge:
             for before, after in ((0, 0), (3, 0), (0, 3), (3, 3)):
-                work = Work(before, after)
+                work = CancellableWork(before, after)
                 task = asyncio.create_task(bridge.call(work.do))
                 await turns(k)
                 task.cancel()
@@ -428,7 +428,7 @@ def test_what_was_cancelled_is_done_or_not(mode: Mode, k: int) -> None:
 def test_its_end_is_waited_for(mode: Mode) -> None:
     async def main() -> None:
         async with bridged(mode) as bridge:
-            forever = Forever()
+            forever = EndlessCall()
             task = asyncio.create_task(bridge.call(forever.do))
             await until(lambda: forever.begun)
             task.cancel("enough of it")
@@ -446,16 +446,16 @@ def test_a_deadline(mode: Mode) -> None:
         task = asyncio.current_task()
         assert task is not None
         async with bridged(mode) as bridge:
-            forever = Forever()
+            forever = EndlessCall()
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(None) as deadline, asyncio.TaskGroup() as group:
                     group.create_task(let_pass([deadline], bridge, forever, end=False))
                     await bridge.call(forever.do)
             assert forever.cancelled
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(bridge.call(Forever().do), 0.001)
+                await asyncio.wait_for(bridge.call(EndlessCall().do), 0.001)
             assert task.cancelling() == 0
-            assert await bridge.call(Work(2, 2).do) == "done"
+            assert await bridge.call(CancellableWork(2, 2).do) == "done"
 
     run(main)
 
@@ -464,7 +464,7 @@ def test_a_deadline(mode: Mode) -> None:
 def test_a_deadline_that_is_over_before_the_call_has_begun(mode: Mode) -> None:
     async def main() -> None:
         async with bridged(mode) as bridge:
-            forever = Forever()
+            forever = EndlessCall()
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(-1):
                     await bridge.call(forever.do)
@@ -474,7 +474,7 @@ def test_a_deadline_that_is_over_before_the_call_has_begun(mode: Mode) -> None:
 
 
 async def let_pass(
-    deadlines: list[asyncio.Timeout], bridge: Bridge, forever: Forever, *, end: bool = True
+    deadlines: list[asyncio.Timeout], bridge: Bridge, forever: EndlessCall, *, end: bool = True
 ) -> None:
     """Let deadlines pass while something is done, and perhaps let that end then."""
     await until(lambda: forever.begun)
@@ -485,7 +485,7 @@ async def let_pass(
         bridge.post(forever.enough.set)
 
 
-async def cancel_in_vain(bridge: Bridge, task: asyncio.Task[None], forever: Forever) -> None:
+async def cancel_in_vain(bridge: Bridge, task: asyncio.Task[None], forever: EndlessCall) -> None:
     """Cancel a task whose call goes on all the same, and let the call end."""
     await until(lambda: forever.begun)
     task.cancel("in vain")
@@ -499,7 +499,7 @@ def test_a_cancellation_in_vain_comes_again_where_the_task_waits_next(mode: Mode
 
     async def main() -> None:
         async with bridged(mode) as bridge:
-            forever = Forever(shielded=True)
+            forever = EndlessCall(shielded=True)
 
             async def body() -> None:
                 log.append(await bridge.call(forever.do))
@@ -523,7 +523,7 @@ def test_a_cancellation_in_vain_comes_again_where_the_task_waits_next(mode: Mode
 def test_a_cancellation_in_vain_is_not_lost_to_an_error(mode: Mode) -> None:
     async def main() -> None:
         async with bridged(mode) as bridge:
-            forever = Forever(shielded=True)
+            forever = EndlessCall(shielded=True)
 
             async def fail() -> None:
                 await forever.do()
@@ -548,7 +548,7 @@ def test_a_deadline_in_vain_ends_what_comes_next_in_its_block(mode: Mode) -> Non
         task = asyncio.current_task()
         assert task is not None
         async with bridged(mode) as bridge:
-            forever = Forever(shielded=True)
+            forever = EndlessCall(shielded=True)
             deadline = asyncio.timeout(None)
             passing = asyncio.create_task(let_pass([deadline], bridge, forever))
             with pytest.raises(TimeoutError):
@@ -567,7 +567,7 @@ def test_a_deadline_in_vain_ends_nothing_beyond_its_block(mode: Mode) -> None:
         task = asyncio.current_task()
         assert task is not None
         async with bridged(mode) as bridge:
-            forever = Forever(shielded=True)
+            forever = EndlessCall(shielded=True)
             deadline = asyncio.timeout(None)
             passing = asyncio.create_task(let_pass([deadline], bridge, forever))
             async with deadline:
@@ -584,7 +584,7 @@ def test_a_deadline_in_vain_ends_nothing_beyond_its_block(mode: Mode) -> None:
 def test_two_deadlines_in_vain_and_the_outer_one_counts(mode: Mode) -> None:
     async def main() -> None:
         async with bridged(mode) as bridge:
-            forever = Forever(shielded=True)
+            forever = EndlessCall(shielded=True)
             outer, inner = asyncio.timeout(None), asyncio.timeout(None)
             passing = asyncio.create_task(let_pass([outer, inner], bridge, forever))
             with pytest.raises(TimeoutError):
@@ -607,7 +607,7 @@ def test_a_task_that_cancels_itself_before_it_calls(mode: Mode) -> None:
                 task = asyncio.current_task()
                 assert task is not None
                 task.cancel()
-                log.append(await bridge.call(Work(after=5).do))
+                log.append(await bridge.call(CancellableWork(after=5).do))
                 await asyncio.Event().wait()
 
             result = await outcome(asyncio.create_task(body()))
@@ -620,7 +620,7 @@ def test_a_task_that_cancels_itself_before_it_calls(mode: Mode) -> None:
 def test_cancelled_again_and_again(mode: Mode) -> None:
     async def main() -> None:
         async with bridged(mode) as bridge:
-            forever = Forever(shielded=True)
+            forever = EndlessCall(shielded=True)
             task = asyncio.create_task(bridge.call(forever.do))
             await until(lambda: forever.begun)
             for _ in range(5):
@@ -637,7 +637,7 @@ def test_cancelled_again_and_again(mode: Mode) -> None:
 def test_the_cancel_scopes_of_anyio(mode: Mode) -> None:
     """They cancel again and again; FastAPI and Starlette use them."""
 
-    async def cancel_scope(bridge: Bridge, scope: anyio.CancelScope, forever: Forever) -> None:
+    async def cancel_scope(bridge: Bridge, scope: anyio.CancelScope, forever: EndlessCall) -> None:
         await until(lambda: forever.begun)
         scope.cancel()
         await turns(10)
@@ -647,7 +647,7 @@ def test_the_cancel_scopes_of_anyio(mode: Mode) -> None:
         task = asyncio.current_task()
         assert task is not None
         async with bridged(mode) as bridge:
-            for forever in (Forever(), Forever(shielded=True)):
+            for forever in (EndlessCall(), EndlessCall(shielded=True)):
                 scope = anyio.CancelScope()
                 cancelling = asyncio.create_task(cancel_scope(bridge, scope, forever))
                 with scope:
@@ -665,7 +665,7 @@ def test_the_cancel_scopes_of_anyio(mode: Mode) -> None:
 def test_a_coroutine_that_is_given_up_cancels_its_call(mode: Mode) -> None:
     async def main() -> None:
         async with bridged(mode) as bridge:
-            forever = Forever()
+            forever = EndlessCall()
             coroutine = bridge.call(forever.do)
             coroutine.send(None)
             coroutine.close()

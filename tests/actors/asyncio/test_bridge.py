@@ -279,7 +279,7 @@ def test_what_gives_no_coroutine_has_failed(mode: Mode) -> None:
 
 
 @both_modes
-def test_cancelled_by_somebody_else_it_has_failed(mode: Mode) -> None:
+def test_cancelled_from_outside_it_has_failed(mode: Mode) -> None:
     async def work() -> None:
         raise asyncio.CancelledError
 

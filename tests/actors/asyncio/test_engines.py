@@ -40,7 +40,7 @@ async def played(folder: Path, script: Script) -> AsyncGenerator[None]:
             ready.set()
             agent = await them.next()
             await agent.greet(node("a1"))
-            await agent.heard("follow")
+            await agent.expect("follow")
             await script(agent)
             assert (await agent.next()).get("end"), "the program says nothing more"
 
@@ -99,7 +99,7 @@ def test_work_is_run_and_judged_in_the_loop(tmp_path: Path, mode: Mode) -> None:
 def test_work_whose_ask_goes_is_cancelled(tmp_path: Path) -> None:
     async def script(agent: Puppet) -> None:
         begun = await agent.begin()
-        assert (await agent.heard("cancel"))["id"] == begun["id"]
+        assert (await agent.expect("cancel"))["id"] == begun["id"]
 
     async def main() -> None:
         async with (
@@ -147,7 +147,7 @@ def test_the_end_of_detached_work_is_dropped_when_it_is_kept(tmp_path: Path) -> 
         begun = await agent.begin()
         assert begun["detached"]
         await agent.ended(begun)
-        assert (await agent.heard("fetched"))["id"] == begun["id"]
+        assert (await agent.expect("fetched"))["id"] == begun["id"]
 
     async def main() -> None:
         async with (
@@ -218,7 +218,7 @@ async def slurm_nodes(slurm: Slurm, scheduler: Scheduler) -> AsyncGenerator[None
 
 @both_modes
 def test_jobs_are_run_and_judged_in_the_loop(fake: FakeSlurm, mode: Mode) -> None:
-    told: list[tuple[str, int, bool]] = []
+    results: list[tuple[str, int, bool]] = []
     here = threading.get_ident()
 
     def work(held: muster.Allocation) -> str:
@@ -228,7 +228,7 @@ def test_jobs_are_run_and_judged_in_the_loop(fake: FakeSlurm, mode: Mode) -> Non
         return "true"
 
     def done(held: muster.Allocation, result: JobResult) -> None:
-        told.append((held.ask, result.status, threading.get_ident() == here))
+        results.append((held.ask, result.status, threading.get_ident() == here))
 
     async def main() -> None:
         async with connect_slurm(every=0.05) as slurm:
@@ -259,7 +259,7 @@ def test_jobs_are_run_and_judged_in_the_loop(fake: FakeSlurm, mode: Mode) -> Non
                 await until(lambda: fake.jobs[1]["job_state"] == "FAILED")
 
     run(main)
-    assert told == [("x", 3, True)]
+    assert results == [("x", 3, True)]
 
 
 def test_connect_says_why_it_cannot(fake: FakeSlurm) -> None:

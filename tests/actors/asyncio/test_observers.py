@@ -74,7 +74,7 @@ def test_observation_ends_with_the_scheduler_and_loses_nothing(mode: Mode) -> No
 
 @both_modes
 def test_what_is_decided_while_the_scheduler_closes_is_read_all_the_same(mode: Mode) -> None:
-    class Slow(muster.asyncio.Binder):
+    class SlowBinder(muster.asyncio.Binder):
         def __init__(self) -> None:
             self.is_ending = False
             self.end = asyncio.Event()
@@ -89,7 +89,7 @@ def test_what_is_decided_while_the_scheduler_closes_is_read_all_the_same(mode: M
                 await self.end.wait()
 
     async def main() -> None:
-        log, binder = Recording(), Slow()
+        log, binder = Recording(), SlowBinder()
         opened: list[Decisions] = []
 
         async def body() -> None:

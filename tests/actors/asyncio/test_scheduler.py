@@ -192,7 +192,7 @@ def test_a_mode_that_there_is_not() -> None:
 
 
 @both_modes
-def test_an_ask_that_is_removed_while_somebody_waits(mode: Mode) -> None:
+def test_an_ask_that_is_removed_while_a_task_waits(mode: Mode) -> None:
     async def main() -> None:
         async with open_scheduler(mode=mode) as scheduler:
             await small(scheduler)
@@ -323,7 +323,7 @@ def test_a_body_that_fails_or_is_cancelled_gives_back_what_it_held(mode: Mode) -
 
 @both_modes
 def test_a_journal_that_fails_ends_the_block(mode: Mode) -> None:
-    class Full:
+    class FullJournal:
         def __init__(self) -> None:
             self.is_full = False
 
@@ -332,7 +332,7 @@ def test_a_journal_that_fails_ends_the_block(mode: Mode) -> None:
                 raise OSError("full")
 
     async def main() -> None:
-        journal = Full()
+        journal = FullJournal()
         observed: list[object] = []
         observing: list[asyncio.Task[object]] = []
         with pytest.raises(OSError, match="full"):
@@ -348,8 +348,8 @@ def test_a_journal_that_fails_ends_the_block(mode: Mode) -> None:
     run(main)
 
 
-class Hasty:
-    """A clock by which it is always as late as somebody waits for."""
+class HastyClock:
+    """A clock on which every instant that a caller waits for has come."""
 
     def __init__(self) -> None:
         self._now_us = 0
@@ -365,7 +365,7 @@ class Hasty:
 @both_modes
 def test_timers_go_off_by_themselves(mode: Mode) -> None:
     async def main() -> None:
-        async with open_scheduler(mode=mode, clock=Hasty()) as scheduler:
+        async with open_scheduler(mode=mode, clock=HastyClock()) as scheduler:
             await small(scheduler)
             ask = await scheduler.add_ask("a", "k", {"vcore": 1}, run_for="1h")
             assert await (await ask.bound()).ended() is Reason.COMPLETED
@@ -408,7 +408,7 @@ def test_the_loop_goes_on_during_a_round(mode: Mode) -> None:
 CONFIG = "partitions: [{name: default, queues: [{name: root, queues: [{name: q}]}]}]"
 
 
-class Finder:
+class ResumingBinder:
     """A binder that finds all work again."""
 
     def __init__(self) -> None:
@@ -426,7 +426,7 @@ class Finder:
 
 @both_modes
 def test_a_scheduler_goes_on_where_it_was(mode: Mode, tmp_path: Path) -> None:
-    finder = Finder()
+    finder = ResumingBinder()
 
     async def begin() -> None:
         async with open_scheduler(CONFIG, mode=mode, store=tmp_path) as scheduler:
@@ -464,7 +464,7 @@ def test_a_directory_in_use_is_refused(mode: Mode, tmp_path: Path) -> None:
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
-class Slow:
+class SlowJournal:
     """A journal that writes when the test says so."""
 
     def __init__(self, error: Exception | None = None) -> None:
@@ -492,7 +492,7 @@ class Slow:
 @both_modes
 def test_it_is_awaited_in_the_loop(mode: Mode) -> None:
     async def main() -> None:
-        journal = Slow()
+        journal = SlowJournal()
         WHO.set("opener")
         async with open_scheduler(mode=mode, journal=journal) as scheduler:
             WHO.set("caller")
@@ -512,7 +512,7 @@ def test_it_is_awaited_in_the_loop(mode: Mode) -> None:
 def test_its_error_comes_out_unchanged(mode: Mode) -> None:
     async def main() -> None:
         error = OSError("full")
-        journal = Slow(error)
+        journal = SlowJournal(error)
         journal.gate.set()
         with pytest.raises(OSError, match="full") as caught:
             async with open_scheduler(mode=mode, journal=journal) as scheduler:
@@ -530,7 +530,7 @@ def test_one_that_hangs_does_not_hold_up_a_cancelled_program_for_ever(
     monkeypatch.setattr(journals, "WRITE_GRACE_S", 0.01)
 
     async def main() -> None:
-        journal = Slow()
+        journal = SlowJournal()
         calls: list[asyncio.Task[object]] = []
 
         async def body() -> None:
@@ -552,7 +552,7 @@ def test_one_that_hangs_does_not_hold_up_a_cancelled_program_for_ever(
 @both_modes
 def test_a_cancellation_does_not_cut_a_batch_short(mode: Mode) -> None:
     async def main() -> None:
-        journal = Slow()
+        journal = SlowJournal()
 
         async def body() -> None:
             async with open_scheduler(mode=mode, journal=journal) as scheduler:
@@ -571,7 +571,7 @@ def test_a_cancellation_does_not_cut_a_batch_short(mode: Mode) -> None:
     run(main)
 
 
-class Plain:
+class PlainJournal:
     """A journal that is not asynchronous."""
 
     def __init__(self) -> None:
@@ -582,14 +582,14 @@ class Plain:
         self.threads.add(threading.current_thread())
 
 
-class Stepped(Plain):
+class SteppedJournal(PlainJournal):
     def write_in_steps(self, batch: Sequence[Announced]) -> object:
         yield
         self.write(batch)
 
 
-@pytest.mark.parametrize("make", [Plain, Stepped])
-def test_others_are_called_in_trio(make: Callable[[], Plain]) -> None:
+@pytest.mark.parametrize("make", [PlainJournal, SteppedJournal])
+def test_others_are_called_in_trio(make: Callable[[], PlainJournal]) -> None:
     async def main() -> None:
         journal = make()
         async with open_scheduler(mode=Mode.THREAD, journal=journal) as scheduler:
@@ -602,17 +602,17 @@ def test_others_are_called_in_trio(make: Callable[[], Plain]) -> None:
 
 @both_modes
 def test_what_makes_a_coroutine_otherwise_is_awaited_too(mode: Mode) -> None:
-    class Wrapped:
-        def __init__(self, inner: Slow) -> None:
+    class WrappedJournal:
+        def __init__(self, inner: SlowJournal) -> None:
             self._inner = inner
 
         def write(self, batch: Sequence[Announced]) -> Awaitable[None] | None:
             return self._inner.write(batch)
 
     async def main() -> None:
-        inner = Slow()
+        inner = SlowJournal()
         inner.gate.set()
-        journal: muster.Journal = Wrapped(inner)
+        journal: muster.Journal = WrappedJournal(inner)
         async with open_scheduler(mode=mode, journal=journal) as scheduler:
             await small(scheduler)
         assert inner.written

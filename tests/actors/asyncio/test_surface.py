@@ -19,7 +19,7 @@ NOT_FOR_PROGRAMS = {"Decisions": {"offer", "end", "is_over", "take_now"}}
 
 
 def in_asyncio(name: str) -> type:
-    """Give what a class of trio is in asyncio."""
+    """Return what a class of trio is in asyncio."""
     found: type = getattr(muster.asyncio, OTHERWISE.get(name, name))
     return found
 
@@ -35,7 +35,7 @@ def methods(name: str) -> list[str]:
 
 
 def summary(what: object) -> str:
-    """Give the first words of a docstring, up to what the two need not have in common."""
+    """Return the first words of a docstring, up to what the two need not have in common."""
     text = (inspect.getdoc(what) or "").split("\n")[0]
     return text.split("; see")[0].rstrip(".")
 

@@ -1,4 +1,4 @@
-"""What every test of a command has around it."""
+"""Fixtures for the tests of commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """What is compared: a feed, and two configurations for it."""
+    """Write a feed, and two configurations to compare it under."""
     return {
         "feed": written(tmp_path / "feed.yaml", FEED),
         "a": written(tmp_path / "a.yaml", QUEUES),

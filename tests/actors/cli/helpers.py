@@ -31,15 +31,15 @@ ASK = "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 10}\n"
 BAD = "- {op: add_app, app: a, queue: root.q}\n"
 
 
-def run(*arguments: str | Path, given: str | bytes | None = None) -> Result:
+def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
     """Run the command in this process."""
     words = [str(argument) for argument in arguments]
-    return CliRunner().invoke(muster, words, input=given, prog_name="muster")
+    return CliRunner().invoke(muster, words, input=stdin, prog_name="muster")
 
 
-def run_json(*arguments: str | Path, given: str | bytes | None = None) -> tuple[int, Any]:
-    """Run the command with ``--format json``; give the exit status and what it says."""
-    result = run(*arguments, "--format", "json", given=given)
+def run_json(*arguments: str | Path, stdin: str | bytes | None = None) -> tuple[int, Any]:
+    """Run the command with ``--format json``; return the exit status and the JSON."""
+    result = run(*arguments, "--format", "json", stdin=stdin)
     return result.exit_code, json.loads(result.stdout)
 
 
@@ -49,20 +49,20 @@ class Running:
 
     Attributes:
         process: The process.
-        given: Its standard input.
+        stdin: Its standard input.
         out: Its standard output.
         err: Its standard error.
     """
 
     process: subprocess.Popen[bytes]
-    given: IO[bytes]
+    stdin: IO[bytes]
     out: IO[bytes]
     err: IO[bytes]
 
 
 @contextmanager
 def started(*arguments: str | Path) -> Generator[Running]:
-    """Start the command with pipes; at the end it is waited for."""
+    """Start the command with pipes; wait for its end when the block is left."""
     process = subprocess.Popen(
         [*COMMAND, *map(str, arguments)],
         stdin=subprocess.PIPE,
@@ -85,7 +85,7 @@ def started(*arguments: str | Path) -> Generator[Running]:
 
 
 def written(path: Path, text: str) -> Path:
-    """Write a file, and give its name."""
+    """Write a file, and return its path."""
     path.write_text(text, encoding="utf-8")
     return path
 
@@ -110,6 +110,6 @@ RANKED = QUEUES.replace("west}", 'west, properties: {queue.priority: "5"}}')
 PARTITIONS = QUEUES + RANKED.replace("partitions:\n", "").replace("default", "other")
 
 
-def under(files: dict[str, Path]) -> list[str | Path]:
-    """Give the arguments for the feed under both configurations."""
+def compare_both(files: dict[str, Path]) -> list[str | Path]:
+    """Return the arguments for the feed under both configurations."""
     return ["compare", files["feed"], "--config", files["a"], "--config", files["b"]]

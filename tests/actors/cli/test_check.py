@@ -63,7 +63,7 @@ def test_messages_that_are_others_or_not_there() -> None:
 - {op: expect, rejected: [nothing, more], warnings: [w]}
 - {op: expect, rejected: [nothing]}
 """
-    assert _told(SETUP + BAD + expect) == [
+    assert differences_in(SETUP + BAD + expect) == [
         (
             "rejected[0]: expected a refused event with nothing in its message, found app: 'a' is "
             "already an application"
@@ -79,8 +79,8 @@ def test_messages_that_are_others_or_not_there() -> None:
         ),
     ]
     warned = "- {op: configure, config: {partitions: [{usergroupresolver: {type: os}}]}}\n"
-    (told,) = _told(warned + "- {op: expect, warnings: []}\n")
-    assert told.startswith("warnings[0]: this warning is not expected: ")
+    (difference,) = differences_in(warned + "- {op: expect, warnings: []}\n")
+    assert difference.startswith("warnings[0]: this warning is not expected: ")
 
 
 # EXPECT-14
@@ -89,7 +89,7 @@ def test_names_that_are_not_there() -> None:
 - {op: expect, placed: {a/xx: n1, b/x: unknown}, apps: {b: {}}, gangs: {g: {bound: 1}},
    queues: {root.p: {priority: 0}}, reservations: {a/y: null}, reasons: {a/z: x}, devices: {c/x: {gpu: [0]}}}
 """
-    assert _told(SETUP + ASK + expect) == [
+    assert differences_in(SETUP + ASK + expect) == [
         "placed.a/xx: there is no such ask; did you mean x?",
         "placed.b/x: there is no such ask; did you mean a/x?",
         "queues.root.p: there is no such queue; did you mean root.q or root?",
@@ -103,12 +103,12 @@ def test_names_that_are_not_there() -> None:
 
 def test_a_node_may_have_any_name() -> None:
     feed = SETUP.replace("n1", "unknown") + ASK + "- {op: expect, placed: {a/x: nothing}}\n"
-    assert _told(feed) == ["placed.a/x: expected nothing, found unknown"]
+    assert differences_in(feed) == ["placed.a/x: expected nothing, found unknown"]
 
 
-def _told(feed: str) -> list[str]:
+def differences_in(feed: str) -> list[str]:
     """Check a feed; return its differences without their places."""
-    lines = run("check", "-", given=feed).stdout.splitlines()[:-1]
+    lines = run("check", "-", stdin=feed).stdout.splitlines()[:-1]
     return [line.partition(": ")[2] for line in lines]
 
 
@@ -134,7 +134,7 @@ def test_a_feed_that_breaks_off(tmp_path: Path) -> None:
 
 
 def test_check_reads_standard_input() -> None:
-    result = run("check", "-", given=gzip.compress(WRONG.encode()))
+    result = run("check", "-", stdin=gzip.compress(WRONG.encode()))
 
     assert result.exit_code == 1
     assert result.stdout.startswith("standard input:4: bound: ")
@@ -153,7 +153,7 @@ def test_how_values_are_written() -> None:
 - {op: expect, apps: {a: {priority: 5}}, queues: {q: {allocated: {vcore: 0.5, memory: 1Gi},
    share: 0.5, exists: false}}, warnings: ["a\\nb", ""]}
 """
-    result = run("check", "-", given=SETUP + ASK + expect)
+    result = run("check", "-", stdin=SETUP + ASK + expect)
 
     assert [line.partition(": ")[2] for line in result.stdout.splitlines()] == [
         "queues.q.exists: expected false, found true",
@@ -167,7 +167,7 @@ def test_how_values_are_written() -> None:
 
 def test_a_long_list_is_cut() -> None:
     asks = "- {op: add_ask, app: a, ask: many, count: 100, resources: {vcore: 9}}\n"
-    result = run("check", "-", given=SETUP + asks + "- {op: expect, pending: []}\n")
+    result = run("check", "-", stdin=SETUP + asks + "- {op: expect, pending: []}\n")
 
     assert "a/many-0, a/many-1, " in result.stdout
     assert result.stdout.splitlines()[0].endswith(", … 100 in all]")
@@ -176,7 +176,7 @@ def test_a_long_list_is_cut() -> None:
 def test_what_is_the_same_in_a_long_list_is_left_out() -> None:
     asks = "- {op: add_ask, app: a, ask: many, count: 100, resources: {vcore: 9}}\n"
     names = sorted(f"a/many-{number}" for number in range(100))
-    for wanted, told in (
+    for wanted, expected in (
         (names[:98], "after 98 that are the same, expected [], found [a/many-98, a/many-99]"),
         (
             [*names[:50], "a/x", *names[50:]],
@@ -184,15 +184,15 @@ def test_what_is_the_same_in_a_long_list_is_left_out() -> None:
         ),
     ):
         expect = f"- {{op: expect, pending: [{', '.join(wanted)}]}}\n"
-        assert _told(SETUP + asks + expect) == [f"pending: {told}"]
+        assert differences_in(SETUP + asks + expect) == [f"pending: {expected}"]
 
 
 def test_check_as_json(tmp_path: Path) -> None:
     good, wrong = written(tmp_path / "a.yaml", GOOD), written(tmp_path / "b.yaml", WRONG)
-    status, said = run_json("check", good, wrong, tmp_path / "c.yaml")
+    status, answer = run_json("check", good, wrong, tmp_path / "c.yaml")
 
-    assert (status, said["ok"]) == (2, False)
-    assert said["feeds"][0] == {
+    assert (status, answer["ok"]) == (2, False)
+    assert answer["feeds"][0] == {
         "feed": str(good),
         "ok": True,
         "events": 4,
@@ -202,14 +202,14 @@ def test_check_as_json(tmp_path: Path) -> None:
         "interrupted": False,
         "error": None,
     }
-    assert said["feeds"][1]["differences"][0] == {
+    assert answer["feeds"][1]["differences"][0] == {
         "index": 3,
         "line": 4,
         "field": "bound",
         "expected": [],
         "found": ["a/x"],
     }
-    assert said["feeds"][2]["error"] == {
+    assert answer["feeds"][2]["error"] == {
         "file": str(tmp_path / "c.yaml"),
         "line": None,
         "message": "No such file or directory",
@@ -249,9 +249,9 @@ def test_warnings_have_file_line_and_path(warned: Path) -> None:
 def test_strict_fails_on_warnings(warned: Path, tmp_path: Path) -> None:
     assert run("check", "--strict", warned).exit_code == 1
     assert run("check", "--strict", written(tmp_path / "good.yaml", GOOD)).exit_code == 0
-    status, said = run_json("check", "--strict", warned)
-    assert (status, said["ok"], said["feeds"][0]["differences"]) == (1, False, [])
-    assert said["feeds"][0]["warnings"][1] == {
+    status, answer = run_json("check", "--strict", warned)
+    assert (status, answer["ok"], answer["feeds"][0]["differences"]) == (1, False, [])
+    assert answer["feeds"][0]["warnings"][1] == {
         "file": "queues.yaml",
         "index": 0,
         "line": 4,
@@ -261,7 +261,7 @@ def test_strict_fails_on_warnings(warned: Path, tmp_path: Path) -> None:
 
 
 def test_json_when_all_is_fine() -> None:
-    assert run_json("check", "-", given=GOOD)[1]["ok"] is True
+    assert run_json("check", "-", stdin=GOOD)[1]["ok"] is True
 
 
 def test_ctrl_c_says_what_was_found_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,8 +323,8 @@ def test_every_problem_has_its_line_and_path(tmp_path: Path) -> None:
 
 
 def test_validate_reads_standard_input() -> None:
-    assert run("validate", "-", given=GOOD_CONFIG).exit_code == 0
-    assert run("validate", "-", given=BAD_CONFIG).stdout.startswith("standard input:7: ")
+    assert run("validate", "-", stdin=GOOD_CONFIG).exit_code == 0
+    assert run("validate", "-", stdin=BAD_CONFIG).stdout.startswith("standard input:7: ")
 
 
 @pytest.mark.parametrize("name", ["missing.yaml", "."])
@@ -353,9 +353,9 @@ def test_all_are_looked_at(tmp_path: Path) -> None:
 def test_the_partition_that_is_to_run() -> None:
     two = GOOD_CONFIG + GOOD_CONFIG.partition("\n")[2].replace("default", "gpu")
 
-    assert "partition default" in run("validate", "-", given=two).stdout
-    assert "partition gpu" in run("validate", "--partition", "gpu", "-", given=two).stdout
-    refused = run("validate", "--partition", "tpu", "-", given=two)
+    assert "partition default" in run("validate", "-", stdin=two).stdout
+    assert "partition gpu" in run("validate", "--partition", "gpu", "-", stdin=two).stdout
+    refused = run("validate", "--partition", "tpu", "-", stdin=two)
     assert refused.exit_code == 1
     assert "tpu" in refused.stdout
 
@@ -365,10 +365,10 @@ def test_validate_as_json(tmp_path: Path) -> None:
         written(tmp_path / "good.yaml", GOOD_CONFIG),
         written(tmp_path / "bad.yaml", BAD_CONFIG),
     )
-    status, said = run_json("validate", good, bad, tmp_path / "missing")
-    first, second, third = said["configs"]
+    status, answer = run_json("validate", good, bad, tmp_path / "missing")
+    first, second, third = answer["configs"]
 
-    assert (status, said["ok"]) == (2, False)
+    assert (status, answer["ok"]) == (2, False)
     assert (first["config"], first["ok"], first["partition"]) == (str(good), True, "default")
     assert [(warning["line"], warning["path"]) for warning in first["warnings"]] == [
         (5, "partitions[0].queues[0].queues[1].properties.mine")
@@ -429,14 +429,14 @@ def test_the_name_says_how_to_write(tmp_path: Path) -> None:
 
 
 def test_standard_input_to_standard_output() -> None:
-    result = run("convert", "-", "-", given=FEED)
+    result = run("convert", "-", "-", stdin=FEED)
 
     assert (result.exit_code, result.stdout, result.stderr) == (0, LINES, "")
 
 
 def test_encodings_that_are_said() -> None:
-    packed = run("convert", "-", "-", "--to", "msgpack", given=FEED).stdout_bytes
-    back = run("convert", "-", "-", "--from", "msgpack", "--to", "yaml", given=packed)
+    packed = run("convert", "-", "-", "--to", "msgpack", stdin=FEED).stdout_bytes
+    back = run("convert", "-", "-", "--from", "msgpack", "--to", "yaml", stdin=packed)
 
     assert list(msgpack.Unpacker(io.BytesIO(packed)))[1] == {"op": "settle"}
     assert back.stdout == "- {op: settle, at: 5}\n- {op: settle}\n"
@@ -460,7 +460,7 @@ def test_what_cannot_be_read_or_written(tmp_path: Path, source: str, target: str
 
 
 def test_the_line_of_a_broken_feed() -> None:
-    result = run("convert", "-", "-", given=FEED + "- [\n")
+    result = run("convert", "-", "-", stdin=FEED + "- [\n")
 
     assert (result.exit_code, result.stdout) == (2, LINES)
     assert result.stderr.startswith("standard input:")
@@ -473,12 +473,12 @@ def test_convert_as_json(tmp_path: Path) -> None:
         0,
         {"in": str(source), "out": str(target), "events": 2},
     )
-    status, said = run_json("convert", tmp_path / "missing", target)
-    assert (status, said["error"]["message"]) == (2, "No such file or directory")
+    status, answer = run_json("convert", tmp_path / "missing", target)
+    assert (status, answer["error"]["message"]) == (2, "No such file or directory")
 
 
 def test_json_leaves_standard_output_to_the_feed() -> None:
-    result = run("convert", "-", "-", "--format", "json", given=FEED)
+    result = run("convert", "-", "-", "--format", "json", stdin=FEED)
 
     assert result.stdout == LINES
     assert result.stderr == '{"in": "standard input", "out": "-", "events": 2}\n'
@@ -509,7 +509,7 @@ def test_a_feed_with_its_file_elsewhere(tmp_path: Path, monkeypatch: pytest.Monk
     assert decided.count('"bound"') == 3
     for result in (
         run("replay", "b.json", "--decisions", "-"),
-        run("replay", "-", "--decisions", "-", given=lines),
+        run("replay", "-", "--decisions", "-", stdin=lines),
     ):
         assert result.exit_code == 0
         assert _without_places(result.stdout) == _without_places(decided)

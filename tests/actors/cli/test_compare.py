@@ -20,26 +20,26 @@ from tests.actors.cli.helpers import (
     PARTITIONS,
     QUEUES,
     RANKED,
+    compare_both,
     run,
     run_json,
     started,
-    under,
     written,
 )
 
 
-def told(text: str) -> str:
+def without_reasons(text: str) -> str:
     """Leave the sentences of reasons out of a text: they are the scheduler's."""
     return re.sub(r"^(      \w+): .*", r"\1: …", text, flags=re.MULTILINE)
 
 
 def test_what_is_printed(files: dict[str, Path]) -> None:
-    result = run(*under(files))
+    result = run(*compare_both(files))
     folder = f"{files['feed'].parent}/"
 
     assert (result.exit_code, result.stderr) == (1, "")
     assert (
-        told(result.stdout.replace(folder, ""))
+        without_reasons(result.stdout.replace(folder, ""))
         == """\
 A  a.yaml
 B  b.yaml
@@ -116,13 +116,13 @@ Of 2 jobs, 1 waits less in B and 1 waits longer. Their ends change in the same w
 
 # COMMAND-28
 def test_a_summary_leaves_out_queues_priorities_and_jobs(files: dict[str, Path]) -> None:
-    whole, summary = run(*under(files)), run(*under(files), "--summary")
+    whole, summary = run(*compare_both(files)), run(*compare_both(files), "--summary")
 
     assert (summary.exit_code, summary.stderr) == (1, "")
     tables = whole.stdout.index("\n\n queue ")
     sentence = "Of 2 jobs, 1 waits less in B and 1 waits longer. Their ends change in the same way."
     assert summary.stdout == f"{whole.stdout[:tables]}\n{sentence}\n\n"
-    assert run_json(*under(files), "--summary") == run_json(*under(files))
+    assert run_json(*compare_both(files), "--summary") == run_json(*compare_both(files))
     same = "compare", files["feed"], "--config", files["b"], "--config", files["b"]
     assert run(*same, "--summary").stdout == run(*same).stdout
 
@@ -134,18 +134,18 @@ def test_one_configuration_against_itself(files: dict[str, Path]) -> None:
     assert "\nBoth decide the same: 21 decisions.\n" in result.stdout
     assert "+" not in result.stdout
     assert re.search(r"\n asks bound +2 +2 +=\n", result.stdout)
-    # There is nothing to say of each queue, priority and job that is not said of all.
+    # Lines of queues, priorities and jobs would only repeat the one of all.
     assert result.stdout.count("───\n") == 1
     assert "root.east" not in result.stdout
 
 
 def test_the_same_as_json(files: dict[str, Path]) -> None:
-    status, given = run_json(*under(files))
-    first, queue = given["first"], given["queues"][1]
+    status, answer = run_json(*compare_both(files))
+    first, queue = answer["first"], answer["queues"][1]
 
-    assert (status, given["same"], given["decisions"]) == (1, False, 5)
-    assert given["sides"] == {"a": str(files["a"]), "b": str(files["b"])}
-    assert given["left_out"] == []
+    assert (status, answer["same"], answer["decisions"]) == (1, False, 5)
+    assert answer["sides"] == {"a": str(files["a"]), "b": str(files["b"])}
+    assert answer["left_out"] == []
     assert (first["at"], first["same"]) == (0, 4)
     assert first["a"]["decision"]["ask"] == "x"
     assert (first["a"]["index"], first["a"]["line"]) == (2, 3)
@@ -154,16 +154,16 @@ def test_the_same_as_json(files: dict[str, Path]) -> None:
     }  # fmt: skip
     assert first["a"]["elsewhere"]["turn"].startswith("NotYourTurn: b/y is tried before it")
     assert first["a"]["elsewhere"]["reasons"][0].startswith("NoNodeFits: ")
-    assert given["first_priority"]["b"]["decision"]["queue"] == "root.east"
-    assert given["first_priority"]["b"]["elsewhere"] is None
-    assert given["all"]["difference"]["wait"]["mean_s"] == 745
-    assert given["all"]["a"]["utilisation"]["vcore"] == pytest.approx(1510 / 1540)
+    assert answer["first_priority"]["b"]["decision"]["queue"] == "root.east"
+    assert answer["first_priority"]["b"]["elsewhere"] is None
+    assert answer["all"]["difference"]["wait"]["mean_s"] == 745
+    assert answer["all"]["a"]["utilisation"]["vcore"] == pytest.approx(1510 / 1540)
     assert queue["queue"] == "root.west"
     assert (queue["a"]["wait"]["mean_s"], queue["difference"]["wait"]["longest_s"]) == (10, -10)
-    assert [(row["lowest"], row["highest"]) for row in given["priorities"]] == [(0, 0)]
+    assert [(row["lowest"], row["highest"]) for row in answer["priorities"]] == [(0, 0)]
     assert (
-        given["jobs"]["wait"]["most_lost"]
-        == given["jobs"]["end"]["most_lost"]
+        answer["jobs"]["wait"]["most_lost"]
+        == answer["jobs"]["end"]["most_lost"]
         == [
             {
                 "app": "a",
@@ -176,11 +176,16 @@ def test_the_same_as_json(files: dict[str, Path]) -> None:
 
 
 def test_the_same_as_json_of_equal_sides(files: dict[str, Path]) -> None:
-    status, given = run_json("compare", files["feed"], files["feed"])
+    status, answer = run_json("compare", files["feed"], files["feed"])
 
-    assert (status, given["same"], given["first"], given["first_priority"]) == (0, True, None, None)
-    assert [row["queue"] for row in given["queues"]] == ["root.east", "root.west"]
-    assert len(given["priorities"]) == 1
+    assert (status, answer["same"], answer["first"], answer["first_priority"]) == (
+        0,
+        True,
+        None,
+        None,
+    )
+    assert [row["queue"] for row in answer["queues"]] == ["root.east", "root.west"]
+    assert len(answer["priorities"]) == 1
 
 
 def test_a_queue_that_does_not_change_among_others_that_do(files: dict[str, Path]) -> None:
@@ -189,20 +194,20 @@ def test_a_queue_that_does_not_change_among_others_that_do(files: dict[str, Path
     files["b"].write_text(RANKED + "          - {name: other}\n", encoding="utf-8")
     files["feed"].write_text(FEED + more, encoding="utf-8")
 
-    assert "\n root.other   A = B      1 " in run(*under(files)).stdout
+    assert "\n root.other   A = B      1 " in run(*compare_both(files)).stdout
 
 
 def test_configurations_stand_in_for_those_of_the_feed(files: dict[str, Path]) -> None:
     feed = f"- {{op: configure, file: gone.yaml}}\n{FEED}- {{op: configure, partition: p}}\n"
     files["feed"].write_text(feed, encoding="utf-8")
-    result = run(*under(files))
+    result = run(*compare_both(files))
 
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
         f"{files['feed']}:1: `configure` is left out",
         f"{files['feed']}:7: `configure` is left out (of partition 'p')",
     ]
-    assert run_json(*under(files))[1]["left_out"] == [
+    assert run_json(*compare_both(files))[1]["left_out"] == [
         {"index": 0, "line": 1, "partition": None},
         {"index": 6, "line": 7, "partition": "p"},
     ]
@@ -211,7 +216,7 @@ def test_configurations_stand_in_for_those_of_the_feed(files: dict[str, Path]) -
 def test_many_configurations_of_a_feed_are_counted(files: dict[str, Path]) -> None:
     many = "".join(f"- {{op: configure, config: {{}}, at: {at}}}\n" for at in range(12))
     files["feed"].write_text(FEED + many, encoding="utf-8")
-    lines = run(*under(files)).stderr.splitlines()
+    lines = run(*compare_both(files)).stderr.splitlines()
 
     assert len(lines) == 11
     assert lines[-1] == f"{files['feed']}: … 12 `configure` events left out in all"
@@ -252,7 +257,7 @@ def test_an_ask_of_one_feed_alone(files: dict[str, Path], tmp_path: Path) -> Non
 def test_priorities_alone(files: dict[str, Path]) -> None:
     shifted = RANKED.replace("queue.priority", "priority.offset").replace('"5"', '"-5"')
     files["b"].write_text(shifted, encoding="utf-8")
-    result = run(*under(files))
+    result = run(*compare_both(files))
 
     assert result.exit_code == 1
     assert "The decisions differ" not in result.stdout
@@ -270,16 +275,16 @@ def test_jobs_of_one_side_alone(files: dict[str, Path], tmp_path: Path) -> None:
 
 
 def test_standard_input(files: dict[str, Path]) -> None:
-    arguments = under(files)
+    arguments = compare_both(files)
     arguments[1] = "-"
-    result = run(*arguments, given=FEED)
+    result = run(*arguments, stdin=FEED)
 
     assert result.exit_code == 1
     assert "(standard input:3)" in result.stdout
 
 
 def test_a_configuration_from_standard_input(files: dict[str, Path]) -> None:
-    result = run("compare", files["feed"], "--config", "-", "--config", files["b"], given=QUEUES)
+    result = run("compare", files["feed"], "--config", "-", "--config", files["b"], stdin=QUEUES)
 
     assert result.exit_code == 1
     assert result.stdout.startswith("A  standard input\n")
@@ -287,18 +292,18 @@ def test_a_configuration_from_standard_input(files: dict[str, Path]) -> None:
 
 def test_the_partition_that_runs(files: dict[str, Path]) -> None:
     files["b"].write_text(PARTITIONS, encoding="utf-8")
-    other = run(*under(files), "--partition", "default")
+    other = run(*compare_both(files), "--partition", "default")
     files["a"].write_text(PARTITIONS, encoding="utf-8")
-    same = run(*under(files), "--partition", "other")
+    same = run(*compare_both(files), "--partition", "other")
 
     assert (other.exit_code, same.exit_code) == (0, 0)
-    assert run(*under(files), "--partition", "none").exit_code == 2
+    assert run(*compare_both(files), "--partition", "none").exit_code == 2
 
 
 def test_the_progress_bar(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    result = run(*under(files))
+    result = run(*compare_both(files))
 
     assert result.exit_code == 1
     assert "decisions/s" in result.stderr
@@ -317,7 +322,7 @@ def test_ctrl_c_says_nothing(files: dict[str, Path], monkeypatch: pytest.MonkeyP
 
 
 def test_nobody_reads_on(files: dict[str, Path]) -> None:
-    with started(*under(files)) as running:
+    with started(*compare_both(files)) as running:
         running.out.close()
         assert running.process.wait(timeout=LONGEST_S) == 141
 
@@ -336,9 +341,9 @@ def test_a_narrow_page_cuts_nothing(
 ) -> None:
     node = "- {op: add_node, node: n1, capacity: {vcore: 2, memory: 4, gpu: 1}}\n"
     files["feed"].write_text(node + LARGE, encoding="utf-8")
-    wide = run(*under(files)).stdout
+    wide = run(*compare_both(files)).stdout
     monkeypatch.setenv("COLUMNS", str(columns))
-    narrow = run(*under(files)).stdout
+    narrow = run(*compare_both(files)).stdout
 
     assert numbers(narrow) == numbers(wide)
     assert {"14,814,870", "+1,234,578"} <= numbers(wide)
@@ -348,7 +353,7 @@ def test_a_narrow_page_cuts_nothing(
 
 
 def numbers(text: str) -> set[str]:
-    """Give the numbers in a text."""
+    """Return the numbers in a text."""
     return set(re.findall(r"[-+]?\d[\d,.]*", text))
 
 
@@ -358,8 +363,8 @@ def test_warnings_of_configurations(files: dict[str, Path]) -> None:
     message = "root.east: unknown property 'theirs' is kept, without effect"
     path = "partitions[0].queues[0].queues[0].properties.theirs"
 
-    assert run(*under(files)).stderr == f"{files['b']}:6: warning: {path}: {message}\n"
-    assert run_json(*under(files))[1]["warnings"] == [
+    assert run(*compare_both(files)).stderr == f"{files['b']}:6: warning: {path}: {message}\n"
+    assert run_json(*compare_both(files))[1]["warnings"] == [
         {"file": str(files["b"]), "line": 6, "path": path, "message": message}
     ]
     files["a"].write_text(limited, encoding="utf-8")
@@ -381,18 +386,18 @@ def logs(tmp_path: Path, files: dict[str, Path], ending: str) -> list[Path]:
 @pytest.mark.parametrize("ending", [".jsonl", ".msgpack", ".jsonl.gz", ".msgpack.gz", ".log"])
 def test_two_logs(files: dict[str, Path], tmp_path: Path, ending: str) -> None:
     a, b = logs(tmp_path, files, ending)
-    status, given = run_json("compare", a, b)
-    by_feed = run_json(*under(files))[1]
+    status, answer = run_json("compare", a, b)
+    by_feed = run_json(*compare_both(files))[1]
     in_lines = "msgpack" not in ending
 
     assert status == 1
-    assert given["first"]["a"]["decision"]["app"] == "a"
-    assert given["first"]["a"]["line"] == (6 if in_lines else None)
-    assert given["first"]["a"]["elsewhere"] is None
-    assert given["all"]["a"]["wait"] is None
-    assert given["all"]["a"]["job_wait"] == by_feed["all"]["a"]["job_wait"]
-    assert given["jobs"] == by_feed["jobs"]
-    assert given["priorities"] == []
+    assert answer["first"]["a"]["decision"]["app"] == "a"
+    assert answer["first"]["a"]["line"] == (6 if in_lines else None)
+    assert answer["first"]["a"]["elsewhere"] is None
+    assert answer["all"]["a"]["wait"] is None
+    assert answer["all"]["a"]["job_wait"] == by_feed["all"]["a"]["job_wait"]
+    assert answer["jobs"] == by_feed["jobs"]
+    assert answer["priorities"] == []
     assert run("compare", a, a).exit_code == 0
 
 
@@ -470,19 +475,19 @@ def test_arguments_that_make_no_sense(
 
 def test_a_configuration_that_is_refused(files: dict[str, Path]) -> None:
     files["b"].write_text(QUEUES.replace("west", "east").replace("root", "root!"), encoding="utf-8")
-    result = run(*under(files))
-    status, given = run_json(*under(files))
+    result = run(*compare_both(files))
+    status, answer = run_json(*compare_both(files))
 
     assert (result.exit_code, result.stdout, status) == (2, "", 2)
     assert result.stderr.startswith(f"{files['b']}:4: partitions[0].queues[0].name: ")
-    assert given["error"]["file"] == str(files["b"])
-    assert given["error"]["line"] == 4
+    assert answer["error"]["file"] == str(files["b"])
+    assert answer["error"]["line"] == 4
 
 
 @pytest.mark.parametrize("which", ["feed", "a"])
 def test_a_file_that_is_not_there(files: dict[str, Path], which: str) -> None:
     files[which].unlink()
-    result = run(*under(files))
+    result = run(*compare_both(files))
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"{files[which]}: ")
@@ -537,7 +542,7 @@ STRANGE = "- {op: add_app, app: z, queue: root.east}\n- {op: add_app, app: z, qu
 def test_a_configuration_that_refuses_jobs(files: dict[str, Path]) -> None:
     files["b"].write_text(REFUSING, encoding="utf-8")
     files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
-    result = run(*under(files))
+    result = run(*compare_both(files))
     feed = files["feed"]
 
     assert result.exit_code == 1
@@ -549,19 +554,19 @@ def test_a_configuration_that_refuses_jobs(files: dict[str, Path]) -> None:
     assert re.search(r"\n events refused +1 +3 +\+2\n", result.stdout)
     assert "\nOnly in A: 1 job; B refused it.\n" in result.stdout
     # COMMAND-28
-    summary = run(*under(files), "--summary").stdout
+    summary = run(*compare_both(files), "--summary").stdout
     assert "\nOnly B refuses 2 events.\n" in summary
     assert "app: 'b' is unknown" not in summary
     assert summary.endswith("\nOnly in A: 1 job; B refused it.\n\n")
-    # What both refuse is said as a replay says it, once.
+    # Refusals of both sides are shown once, as a replay shows them.
     assert result.stderr == f"{feed}:7: refused: app: 'z' is already an application\n"
 
 
 def test_refused_jobs_as_json(files: dict[str, Path]) -> None:
     files["b"].write_text(REFUSING, encoding="utf-8")
     files["feed"].write_text(FEED + STRANGE, encoding="utf-8")
-    given = run_json(*under(files))[1]
-    refused = given["refused"]
+    answer = run_json(*compare_both(files))[1]
+    refused = answer["refused"]
 
     assert (refused["both"], refused["only_a"], refused["only_b"]) == (1, 0, 2)
     assert [(one["index"], one["line"]) for one in refused["first_b"]] == [(3, 4), (4, 5)]
@@ -569,16 +574,16 @@ def test_refused_jobs_as_json(files: dict[str, Path]) -> None:
     assert refused["first_a"] == []
     assert refused["first_both"][0]["a"] == refused["first_both"][0]["b"]
     assert refused["first_both"][0]["a"]["line"] == 7
-    assert given["all"]["b"]["events_refused"] == 3
-    assert given["all"]["difference"]["events_refused"] == 2
-    assert (given["jobs"]["only_a"], given["jobs"]["refused_a"]) == (1, 1)
-    assert (given["jobs"]["only_b"], given["jobs"]["refused_b"]) == (0, 0)
+    assert answer["all"]["b"]["events_refused"] == 3
+    assert answer["all"]["difference"]["events_refused"] == 2
+    assert (answer["jobs"]["only_a"], answer["jobs"]["refused_a"]) == (1, 1)
+    assert (answer["jobs"]["only_b"], answer["jobs"]["refused_b"]) == (0, 0)
 
 
 def test_many_refusals_are_counted(files: dict[str, Path], tmp_path: Path) -> None:
     repeated = STRANGE.splitlines(keepends=True)[0] * 13
     files["feed"].write_text(FEED + repeated, encoding="utf-8")
-    lines = run(*under(files)).stderr.splitlines()
+    lines = run(*compare_both(files)).stderr.splitlines()
     other = written(tmp_path / "other.yaml", FEED)
     text = run("compare", files["feed"], other).stdout
 
@@ -605,7 +610,7 @@ def test_an_event_refused_for_two_reasons(files: dict[str, Path]) -> None:
         REFUSING.replace("{name: east,", "{name: east, queues: [{name: leaf}],"), encoding="utf-8"
     )
     files["b"].write_text(REFUSING.replace("submitacl: '*'", "submitacl: bob"), encoding="utf-8")
-    result = run(*under(files))
+    result = run(*compare_both(files))
 
     lines = [line for line in result.stderr.splitlines() if f"{files['feed']}:2: " in line]
     assert len(set(lines)) == 2
@@ -657,14 +662,14 @@ def past_and_now(tmp_path: Path) -> tuple[Path, Path, Path]:
 def test_a_side_without_a_half_life_has_no_past(past_and_now: tuple[Path, Path, Path]) -> None:
     feed, past, now = past_and_now
     result = run("compare", feed, "--config", past, "--config", now)
-    said = "1 `set_usage` left out, as no usage.half.life or usage.users counts it"
-    assert result.stderr == f"{now}: warning: {said}\n"
+    note = "1 `set_usage` left out, as no usage.half.life or usage.users counts it"
+    assert result.stderr == f"{now}: warning: {note}\n"
     assert "refuses" not in result.stdout
     # With its past `a` comes after `b`, without it is first.
     status, compared = run_json("compare", feed, "--config", past, "--config", now)
     assert status == 1
     assert compared["refused"]["only_b"] == 0
-    assert [warned["message"] for warned in compared["warnings"]] == [said]
+    assert [warned["message"] for warned in compared["warnings"]] == [note]
     placed = [compared["first"][side]["decision"]["app"] for side in "ab"]
     assert placed == ["y", "x"]
 

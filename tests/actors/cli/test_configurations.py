@@ -26,8 +26,8 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return {name: written(tmp_path / f"{name}.yaml", text) for name, text in texts.items()}
 
 
-def given(files: dict[str, Path], letters: str) -> list[str | Path]:
-    """Give the option for each of some configurations."""
+def config_options(files: dict[str, Path], letters: str) -> list[str | Path]:
+    """Return the option for each of some configurations."""
     return [word for letter in letters for word in ("--config", files[letter])]
 
 
@@ -43,13 +43,13 @@ def decisions(*arguments: str | Path) -> list[dict[str, object]]:
 def test_the_first_configuration_is_compared_with_each_of_the_others(
     files: dict[str, Path],
 ) -> None:
-    status, found = run_json("compare", files["feed"], *given(files, "abc"))
+    status, found = run_json("compare", files["feed"], *config_options(files, "abc"))
 
     assert (status, found["same"]) == (1, False)
     assert [Path(name).name for name in found["sides"].values()] == ["a.yaml", "b.yaml", "c.yaml"]
     assert list(found["sides"]) == ["a", "b", "c"]
     for at, other in enumerate("bc"):
-        _, pair = run_json("compare", files["feed"], *given(files, f"a{other}"))
+        _, pair = run_json("compare", files["feed"], *config_options(files, f"a{other}"))
         assert pair.pop("left_out") == found["left_out"]
         sides, warnings, origin = pair.pop("sides"), pair.pop("warnings"), pair.pop("origin")
         assert (len(sides), warnings, origin) == (2, [], None)
@@ -57,7 +57,7 @@ def test_the_first_configuration_is_compared_with_each_of_the_others(
 
 
 def test_the_text_of_three_sides(files: dict[str, Path]) -> None:
-    result = run("compare", files["feed"], *given(files, "abc"), "--summary")
+    result = run("compare", files["feed"], *config_options(files, "abc"), "--summary")
     lines = result.stdout.replace(f"{files['a'].parent}/", "").splitlines()
 
     assert result.exit_code == 1
@@ -71,14 +71,14 @@ def test_the_text_of_three_sides(files: dict[str, Path]) -> None:
 
 
 def test_all_are_the_same(files: dict[str, Path]) -> None:
-    result = run("compare", files["feed"], *given(files, "aaa"))
+    result = run("compare", files["feed"], *config_options(files, "aaa"))
 
     assert result.exit_code == 0
     assert result.stdout.count("Both decide the same: 21 decisions.") == 2
 
 
 def test_too_many_configurations(files: dict[str, Path]) -> None:
-    result = run("compare", files["feed"], *given(files, "a" * 27))
+    result = run("compare", files["feed"], *config_options(files, "a" * 27))
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert "There are 27 configurations; compare 26 at most." in result.stderr
@@ -101,11 +101,11 @@ def test_one_configuration_beside_two_feeds_is_for_the_second(files: dict[str, P
 
 
 def test_several_configurations_beside_two_feeds(files: dict[str, Path]) -> None:
-    _, found = run_json("compare", files["feed"], files["more"], *given(files, "abc"))
+    _, found = run_json("compare", files["feed"], files["more"], *config_options(files, "abc"))
     names = [name.replace(f"{files['a'].parent}/", "") for name in found["sides"].values()]
 
     assert names == ["feed.yaml with a.yaml", "more.yaml with b.yaml", "more.yaml with c.yaml"]
-    pair = [files["feed"], files["more"], *given(files, "ab")]
+    pair = [files["feed"], files["more"], *config_options(files, "ab")]
     assert found["comparisons"][0]["all"] == run_json("compare", *pair)[1]["all"]
     assert {one["feed"] for one in found["left_out"]} == {str(files["feed"]), str(files["more"])}
 
@@ -153,7 +153,7 @@ def test_a_state_directory_is_configured_right_then(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["feed.yaml", "--partition", "x"], "--partition needs --config"),
         (["-", "--config", "-"], "Standard input can be read only once"),
@@ -161,13 +161,13 @@ def test_a_state_directory_is_configured_right_then(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be(
-    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(files["feed"].parent)
     result = run("replay", *arguments)
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert told in result.stderr
+    assert message in result.stderr
 
 
 # COMMAND-32: who leaves without a node has waited, too
@@ -218,14 +218,14 @@ def test_a_replay_says_what_left_without_a_node(tmp_path: Path) -> None:
 # COMMAND-31: progress where there is no terminal
 
 
-def test_progress_is_said_in_lines(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_written_in_lines(capfd: pytest.CaptureFixture[str]) -> None:
     progress = ProgressLine(Tally(), shown=True, every_s=0)
-    told = ""
+    output = ""
     with progress.line():
-        while "\n" not in told:
-            told += capfd.readouterr().err
+        while "\n" not in output:
+            output += capfd.readouterr().err
 
-    assert told.startswith("0 events, 0 s, 0 decisions/s\n")
+    assert output.startswith("0 events, 0 s, 0 decisions/s\n")
 
 
 def test_no_progress_where_none_is_wanted(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,4 @@
-"""``muster explain``: reasons and remedies, how an instant may be written, and how refusals are
-told.
-"""
+"""``muster explain``: reasons, remedies, the forms of an instant, and refusals."""
 
 from __future__ import annotations
 
@@ -38,11 +36,11 @@ standard input:14: refused: app: 'no' is unknown
 
 
 def explained(*arguments: str, feed: str = FEED) -> tuple[int, Any]:
-    return run_json("explain", "-", *arguments, given=feed)
+    return run_json("explain", "-", *arguments, stdin=feed)
 
 
 def test_a_pending_ask() -> None:
-    result = run("explain", "-", "--at", "6", "--ask", "a/x-2", given=FEED)
+    result = run("explain", "-", "--at", "6", "--ask", "a/x-2", stdin=FEED)
 
     assert (result.exit_code, result.stderr) == (0, REFUSED)
     assert (
@@ -139,7 +137,7 @@ def test_a_pending_ask_for_programs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "ask", "said"),
+    ("at", "ask", "text"),
     [
         ("4", "a/x-1", "4 s: a/x-1 does not exist yet: it is added at 5 s (line 12)"),
         (
@@ -169,10 +167,10 @@ def test_a_pending_ask_for_programs() -> None:
         ),
     ],
 )
-def test_an_ask_that_is_not_pending(at: str, ask: str, said: str) -> None:
-    result = run("explain", "-", "--at", at, "--ask", ask, given=FEED)
+def test_an_ask_that_is_not_pending(at: str, ask: str, text: str) -> None:
+    result = run("explain", "-", "--at", at, "--ask", ask, stdin=FEED)
 
-    assert (result.exit_code, result.stdout) == (0, f"{said}\n")
+    assert (result.exit_code, result.stdout) == (0, f"{text}\n")
 
 
 def test_a_queue_that_drains() -> None:
@@ -197,8 +195,8 @@ def test_a_waiting_and_a_parked_member() -> None:
 - {op: add_app, app: a, queue: q}
 - {op: add_ask, app: a, ask: x, resources: {vcore: 1}, gang: g, count: 2, at: 1}
 """
-    waiting = run("explain", "-", "--at", "3", "--ask", "a/x-0", "--why-only", given=feed)
-    parked = run("explain", "-", "--at", "8", "--ask", "a/x-0", "--why-only", given=feed)
+    waiting = run("explain", "-", "--at", "3", "--ask", "a/x-0", "--why-only", stdin=feed)
+    parked = run("explain", "-", "--at", "8", "--ask", "a/x-0", "--why-only", stdin=feed)
 
     # REASON-6
     lack = "The gang needs 2 vcore in all; all nodes together have 1."
@@ -240,7 +238,7 @@ def test_a_pod_that_is_applied_again_is_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
+    ("ask", "text"),
     [
         ("a/zz", "no event brings it; the asks of 'a' then are: x-2, x-0, x-1"),
         ("zz/x", "no event brings it, and there is no application 'zz' then"),
@@ -252,12 +250,12 @@ def test_a_pod_that_is_applied_again_is_the_same() -> None:
         ("n/x", "no event brings it, and there is no application 'n' then; did you mean no?"),
     ],
 )
-def test_an_unknown_ask(ask: str, said: str) -> None:
-    result = run("explain", "-", "--at", "6", "--ask", ask, given=FEED)
+def test_an_unknown_ask(ask: str, text: str) -> None:
+    result = run("explain", "-", "--at", "6", "--ask", ask, stdin=FEED)
     status, answer = explained("--at", "6", "--ask", ask)
 
-    assert (result.exit_code, result.stderr) == (1, f"{REFUSED}standard input: {ask}: {said}\n")
-    assert (status, answer["fate"], answer["message"]) == (1, "unknown", said)
+    assert (result.exit_code, result.stderr) == (1, f"{REFUSED}standard input: {ask}: {text}\n")
+    assert (status, answer["fate"], answer["message"]) == (1, "unknown", text)
 
 
 ENDINGS = """\
@@ -285,7 +283,7 @@ ENDINGS = """\
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
+    ("ask", "text"),
     [
         ("k-0", "completed at 5 s by `release` (line 4); it held n"),
         ("k-1", "completed at 10 s when its `run_for` was over; it held n"),
@@ -293,9 +291,9 @@ ENDINGS = """\
         ("d", "removed at 7 s by `delete` (line 17); it held n"),
     ],
 )
-def test_how_an_ask_ended(ask: str, said: str) -> None:
-    assert run("explain", "-", "--ask", f"a/{ask}", given=ENDINGS).stdout == (
-        f"10 s: a/{ask} is over, {said}\n"
+def test_how_an_ask_ended(ask: str, text: str) -> None:
+    assert run("explain", "-", "--ask", f"a/{ask}", stdin=ENDINGS).stdout == (
+        f"10 s: a/{ask} is over, {text}\n"
     )
 
 
@@ -312,25 +310,25 @@ FAILURES = """\
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
+    ("ask", "text"),
     [
         ("x", "10 s: a/x is over, failed at 8 s by `release` (line 7); it held n"),
         ("y", "10 s: a/y is over, failed at 5 s by `release`: exit status 3 (line 6); it held n"),
     ],
 )
-def test_how_an_ask_failed(ask: str, said: str) -> None:
-    assert run("explain", "-", "--ask", f"a/{ask}", given=FAILURES).stdout == f"{said}\n"
+def test_how_an_ask_failed(ask: str, text: str) -> None:
+    assert run("explain", "-", "--ask", f"a/{ask}", stdin=FAILURES).stdout == f"{text}\n"
 
 
 def test_an_ask_that_failed_and_runs_again() -> None:
-    result = run("explain", "-", "--ask", "a/x", "--at", "6", given=FAILURES)
+    result = run("explain", "-", "--ask", "a/x", "--at", "6", stdin=FAILURES)
 
     assert result.stdout.startswith("6 s: a/x is bound on n in root.q since 5 s")
 
 
 def test_the_end_with_the_application() -> None:
     feed = ENDINGS.replace(", run_for: 10", "")
-    result = run("explain", "-", "--ask", "a/k-1", given=feed)
+    result = run("explain", "-", "--ask", "a/k-1", stdin=feed)
     status, answer = explained("--ask", "a/k-1", feed=feed)
 
     assert "removed at 10 s with its application, by `remove_app` (line " in result.stdout
@@ -342,20 +340,20 @@ def test_a_refused_event_ends_nothing() -> None:
     feed = ENDINGS.replace("at: 5}", "at: 10}").partition("- op: apply")[0]
 
     assert "k-0 is over, completed at 10 s when its `run_for`" in (
-        run("explain", "-", "--ask", "a/k-0", given=feed).stdout
+        run("explain", "-", "--ask", "a/k-0", stdin=feed).stdout
     )
 
 
 def test_what_is_no_event_might_have_brought_it() -> None:
     bad = "- {op: add_ask, app: a, ask: bad, resources: {vcore: -1}, at: 70}\n"
-    result = run("explain", "-", "--ask", "a/bad", given=FEED + bad)
+    result = run("explain", "-", "--ask", "a/bad", stdin=FEED + bad)
 
     assert result.exit_code == 1
     assert "what is no event might have brought it: line 17 (resources.vcore: " in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "give --ask APP/ASK, or --all for all asks that are not running"),
         (("--all", "--ask", "a/x"), "--ask and --all exclude each other: give one of them"),
@@ -369,11 +367,11 @@ def test_what_is_no_event_might_have_brought_it() -> None:
         (("--ask", "a/x", "--at", "-1"), "'-1' is negative"),
     ],
 )
-def test_unusable_arguments(arguments: tuple[str, ...], said: str) -> None:
-    result = run("explain", "-", *arguments, given=FEED)
+def test_unusable_arguments(arguments: tuple[str, ...], message: str) -> None:
+    result = run("explain", "-", *arguments, stdin=FEED)
 
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.split())
+    assert message in " ".join(result.stderr.split())
 
 
 def test_a_feed_that_is_not_there(tmp_path: Path) -> None:
@@ -405,7 +403,7 @@ SEVERAL = """\
 
 
 def test_all_that_do_not_run() -> None:
-    result = run("explain", "-", "--all", "--at", "1m", given=SEVERAL)
+    result = run("explain", "-", "--all", "--at", "1m", stdin=SEVERAL)
 
     assert (result.exit_code, result.stderr) == (0, "")
     _, answer = explained("--all", "--at", "1m", feed=SEVERAL)
@@ -444,7 +442,7 @@ def test_all_that_do_not_run_for_programs() -> None:
 
 
 def test_nothing_that_does_not_run() -> None:
-    result = run("explain", "-", "--all", given="[]")
+    result = run("explain", "-", "--all", stdin="[]")
 
     assert (result.exit_code, result.stdout) == (0, "0 s: 0 asks not running\n")
 
@@ -461,7 +459,7 @@ COMPARED = """\
 
 
 def test_the_keys_that_are_compared() -> None:
-    text = run("explain", "-", "--ask", "b/x", "--why-only", given=COMPARED).stdout
+    text = run("explain", "-", "--ask", "b/x", "--why-only", stdin=COMPARED).stdout
     _, _, table = text.partition("How it compares with the ask that is tried first:\n")
     rows = [line.split() for line in table.splitlines() if line.strip()]
 
@@ -474,7 +472,7 @@ def test_the_keys_that_are_compared() -> None:
 def test_a_long_configuration_can_be_pasted_as_it_is(tmp_path: Path) -> None:
     queues = ", ".join(f"{{name: queue-{number}}}" for number in range(50))
     feed = COMPARED.replace("[{name: q,", f"[{queues}, {{name: q,")
-    text = run("explain", "-", "--ask", "b/x", given=feed).stdout
+    text = run("explain", "-", "--ask", "b/x", stdin=feed).stdout
     (configured,) = (line for line in text.splitlines() if "op: configure" in line)
     pasted = written(tmp_path / "feed.yaml", f"{feed}{configured.strip()}\n")
 
@@ -495,7 +493,7 @@ def test_nothing_helps() -> None:
     gang.scheduling.koordinator.sh/min-available: 20000
 """
     status, answer = explained("--ask", "a/x", feed=feed)
-    text = run("explain", "-", "--ask", "a/x", given=feed).stdout
+    text = run("explain", "-", "--ask", "a/x", stdin=feed).stdout
 
     assert status == 0
     assert answer["remedies"] == []
@@ -518,7 +516,7 @@ EVICTED = """\
 
 
 def test_an_ask_that_ran_before() -> None:
-    text = run("explain", "-", "--ask", "a/x", "--why-only", given=EVICTED).stdout
+    text = run("explain", "-", "--ask", "a/x", "--why-only", stdin=EVICTED).stdout
     _, answer = explained("--ask", "a/x", "--why-only", feed=EVICTED)
 
     assert text.splitlines()[:2] == [
@@ -550,14 +548,14 @@ def test_a_member_that_waited_before() -> None:
 - {op: add_app, app: a, queue: q}
 - {op: add_ask, app: a, ask: x, resources: {vcore: 1}, gang: g, count: 2, at: 1}
 """
-    text = run("explain", "-", "--at", "8", "--ask", "a/x-0", "--why-only", given=feed).stdout
+    text = run("explain", "-", "--at", "8", "--ask", "a/x-0", "--why-only", stdin=feed).stdout
 
     assert text.splitlines()[1] == "It waited on n1 from 1 s to 6 s: gang timeout"
 
 
 def test_who_has_to_go_for_a_remedy() -> None:
     feed = EVICTED.replace("delay: 0s", "delay: 1h")
-    text = run("explain", "-", "--ask", "b/y", given=feed).stdout
+    text = run("explain", "-", "--ask", "b/y", stdin=feed).stdout
     _, answer = explained("--ask", "b/y", feed=feed)
 
     assert "   It is then bound on n1, and a/x loses its node.\n" in text
@@ -566,9 +564,9 @@ def test_who_has_to_go_for_a_remedy() -> None:
     assert evicted["node"] == evicted["capacity"] == []
 
 
-@pytest.mark.parametrize("what", [("--all",), ("--ask", "a/x")])
-def test_a_feed_of_refused_events_is_asked_about(what: tuple[str, ...]) -> None:
-    result = run("explain", "-", *what, given="- {op: bogus}\n")
+@pytest.mark.parametrize("question", [("--all",), ("--ask", "a/x")])
+def test_a_feed_of_refused_events_is_asked_about(question: tuple[str, ...]) -> None:
+    result = run("explain", "-", *question, stdin="- {op: bogus}\n")
 
     assert result.exit_code == 1
     assert "standard input:1: refused: op: 'bogus' is no operation" in result.stderr
@@ -595,24 +593,26 @@ def test_help_has_an_example() -> None:
     ],
 )
 def test_an_instant_may_be_written_as_it_is_shown(at: str, us: int) -> None:
-    status, answer = run_json("explain", "-", "--all", "--at", at, given="[]")
+    status, answer = run_json("explain", "-", "--all", "--at", at, stdin="[]")
 
     assert (status, answer["at"]) == (0, us / 1_000_000)
 
 
 @pytest.mark.parametrize("at", ["", "12:30", "01:60:00", "00:00:61", "1:2:3", "1.5d", "1d 12"])
 def test_what_is_no_instant(at: str) -> None:
-    result = run("explain", "-", "--all", "--at", at, given="")
+    result = run("explain", "-", "--all", "--at", at, stdin="")
 
     assert result.exit_code == 2
-    said = f"{at!r} is not a duration: write seconds, a duration such as '1h30m', or '2d 01:30:00'"
-    assert said in " ".join(result.stderr.split())
+    message = (
+        f"{at!r} is not a duration: write seconds, a duration such as '1h30m', or '2d 01:30:00'"
+    )
+    assert message in " ".join(result.stderr.split())
 
 
-def test_the_first_ten_refusals_are_told() -> None:
+def test_the_first_ten_refusals_are_shown() -> None:
     bad = "- {op: bogus}\n"
-    result = run("explain", "-", "--all", "--at", "1", given=f"{bad * 12}{SEVERAL}{bad}")
-    _, answer = run_json("explain", "-", "--all", "--at", "1", given=f"{bad * 12}{SEVERAL}")
+    result = run("explain", "-", "--all", "--at", "1", stdin=f"{bad * 12}{SEVERAL}{bad}")
+    _, answer = run_json("explain", "-", "--all", "--at", "1", stdin=f"{bad * 12}{SEVERAL}")
 
     lines = result.stderr.splitlines()
     assert result.exit_code == 0
@@ -639,21 +639,21 @@ _USED = "root.a has used 2 times its part in the last 1m40s"
 
 # REASON-11: also where all asks are explained, whatever their dominant reason
 def test_an_overview_names_the_past() -> None:
-    said = run("explain", "-", "--all", "--at", "0", given=PAST).stdout.splitlines()
-    at = next(number for number, line in enumerate(said) if line.startswith("- x/x, for"))
-    assert "too little vcore" in said[at]
-    assert said[at + 1].startswith(f"  {_BEHIND}")
-    assert _USED in said[at + 1]
-    assert not any(line.startswith("  ") and "y/x-2" in line for line in said)
-    (group,) = run_json("explain", "-", "--all", "--at", "0", given=PAST)[1]["groups"]
+    lines = run("explain", "-", "--all", "--at", "0", stdin=PAST).stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("- x/x, for"))
+    assert "too little vcore" in lines[at]
+    assert lines[at + 1].startswith(f"  {_BEHIND}")
+    assert _USED in lines[at + 1]
+    assert not any(line.startswith("  ") and "y/x-2" in line for line in lines)
+    (group,) = run_json("explain", "-", "--all", "--at", "0", stdin=PAST)[1]["groups"]
     past = {one["ask"]: one.get("past_share") for one in group["examples"]}
     assert past["x/x"].startswith(_BEHIND)
     assert past["y/x-2"] is None
 
 
 def test_keys_say_what_they_count() -> None:
-    said = run("explain", "-", "--ask", "x/x", "--at", "0", "--why-only", given=PAST).stdout
-    assert "pastShare (ticks of all nodes, by weight)" in said
-    assert "pending (of all nodes)" in said
-    _, found = run_json("explain", "-", "--ask", "x/x", "--at", "0", "--why-only", given=PAST)
+    output = run("explain", "-", "--ask", "x/x", "--at", "0", "--why-only", stdin=PAST).stdout
+    assert "pastShare (ticks of all nodes, by weight)" in output
+    assert "pending (of all nodes)" in output
+    _, found = run_json("explain", "-", "--ask", "x/x", "--at", "0", "--why-only", stdin=PAST)
     assert "pastShare" in [key["name"] for key in found["levels"][0]["keys"]]

@@ -48,13 +48,17 @@ def test_when_it_starts(ask: str, position: int, fits_at: int, starts_at: int) -
 # OUTLOOK-6, OUTLOOK-7
 def test_what_is_reserved_and_with_whose_end_it_starts() -> None:
     at = "--at", "10", "--why-only"
-    told = run("explain", "-", *at, "--ask", "new/wide", given=RESERVED).stdout
-    assert "- Reserved for it: n1 from 00:01:40, when old/long on n1 is expected to end.\n" in told
-    told = run("explain", "-", *at, "--ask", "new/next", given=RESERVED).stdout
-    assert "- Reserved for it: n2 once old/open on n2 has ended, whose end is not known.\n" in told
-    told = run("explain", "-", *at, "--ask", "new/held", given=RESERVED).stdout
-    assert "Reserved for it" not in told
-    assert "- It would fit alone now.\n- It starts at 00:02:30 if" in told
+    output = run("explain", "-", *at, "--ask", "new/wide", stdin=RESERVED).stdout
+    assert (
+        "- Reserved for it: n1 from 00:01:40, when old/long on n1 is expected to end.\n" in output
+    )
+    output = run("explain", "-", *at, "--ask", "new/next", stdin=RESERVED).stdout
+    assert (
+        "- Reserved for it: n2 once old/open on n2 has ended, whose end is not known.\n" in output
+    )
+    output = run("explain", "-", *at, "--ask", "new/held", stdin=RESERVED).stdout
+    assert "Reserved for it" not in output
+    assert "- It would fit alone now.\n- It starts at 00:02:30 if" in output
 
     _, answer = explained(*at, "--ask", "new/wide", feed=RESERVED)
     assert answer["fits_now"] is False
@@ -72,8 +76,8 @@ def test_what_is_reserved_and_with_whose_end_it_starts() -> None:
 
 # OUTLOOK-8
 def test_whom_an_ask_passed_and_why_it_could() -> None:
-    told = run("explain", "-", "--at", "20", "--ask", "new/small", given=RESERVED).stdout
-    assert told.splitlines()[1:] == [
+    output = run("explain", "-", "--at", "20", "--ask", "new/small", stdin=RESERVED).stdout
+    assert output.splitlines()[1:] == [
         "It is expected to end at 40 s.",
         "It passed new/wide, with a reservation from 00:01:40: it was expected to end by 40 s.",
         (
@@ -106,8 +110,8 @@ def test_an_ask_passed_at_a_timer_beside_what_is_reserved() -> None:
 - {op: add_ask, app: a, ask: beside, resources: {vcore: 1}, node: n2}
 - {op: add_ask, app: a, ask: later, resources: {vcore: 1}, at: 100}
 """
-    told = run("explain", "-", "--ask", "a/beside", given=feed).stdout
-    assert told.endswith(
+    output = run("explain", "-", "--ask", "a/beside", stdin=feed).stdout
+    assert output.endswith(
         "since 10 s\nIt passed a/large, with a reservation whose start was not known: it fits "
         "its node beside what is reserved there.\n"
     )
@@ -115,14 +119,14 @@ def test_an_ask_passed_at_a_timer_beside_what_is_reserved() -> None:
 
 # OUTLOOK-10
 def test_an_ask_that_will_be_held_back_when_it_would_fit() -> None:
-    told = run("explain", "-", "--ask", "a/later", "--why-only", given=LATER).stdout
-    assert "\nNoNodeFits: " in told
+    output = run("explain", "-", "--ask", "a/later", "--why-only", stdin=LATER).stdout
+    assert "\nNoNodeFits: " in output
     assert (
         "- It would fit alone at 20 s.\n"
         "- It will not start then: it fits on n1 and is held back: it would delay the reservation of "
         "a/wide on n1, which starts at 40 s. With a shorter estimate it may pass.\n"
         "- It starts at 00:02:00 if"
-    ) in told
+    ) in output
     _, answer = explained("--ask", "a/later", "--why-only", feed=LATER)
     later = answer["held_back_later"]
     assert (later["code"], later["facts"]["delays"]) == ("HeldBack", "a/wide")
@@ -155,8 +159,8 @@ def test_what_is_not_held_back_later(ask: str) -> None:
 def test_when_an_ask_that_runs_is_expected_to_end(
     ask: str, at: str, ends_at: int, text: str
 ) -> None:
-    told = run("explain", "-", "--at", at, "--ask", ask, given=RUNNING)
-    assert told.stdout.splitlines()[1:] == [f"It is expected to end at {text}."]
+    output = run("explain", "-", "--at", at, "--ask", ask, stdin=RUNNING)
+    assert output.stdout.splitlines()[1:] == [f"It is expected to end at {text}."]
     _, answer = explained("--at", at, "--ask", ask, feed=RUNNING)
     assert (answer["fate"], answer["ends_at"]) == ("bound", ends_at)
 
@@ -173,8 +177,8 @@ def test_when_an_ask_that_runs_is_expected_to_end(
     ],
 )
 def test_nobody_knows_when_an_ask_ends(ask: str, fate: str) -> None:
-    told = run("explain", "-", "--at", "90", "--ask", ask, "--why-only", given=RUNNING)
-    assert "expected to end" not in told.stdout
+    output = run("explain", "-", "--at", "90", "--ask", ask, "--why-only", stdin=RUNNING)
+    assert "expected to end" not in output.stdout
     _, answer = explained("--at", "90", "--ask", ask, "--why-only", feed=RUNNING)
     assert (answer["fate"], answer["ends_at"]) == (fate, None)
 
@@ -206,8 +210,8 @@ LIMITED: Final = """\
 def test_when_an_ask_is_gone(
     ask: str, at: str, fate: str, gone_at: int | None, lines: list[str]
 ) -> None:
-    told = run("explain", "-", "--at", at, "--ask", ask, given=LIMITED).stdout.splitlines()
-    assert [line for line in told[1:] if line.startswith(("It is gone", "It is exp"))] == lines
+    output = run("explain", "-", "--at", at, "--ask", ask, stdin=LIMITED).stdout.splitlines()
+    assert [line for line in output[1:] if line.startswith(("It is gone", "It is exp"))] == lines
     _, answer = explained("--at", at, "--ask", ask, feed=LIMITED)
     assert (answer["fate"], answer["gone_at"]) == (fate, gone_at)
 
@@ -220,7 +224,7 @@ def test_who_waits_for_an_ask_starts_at_its_run_limit() -> None:
 
 # TIME-3, TIME-8
 @pytest.mark.parametrize(
-    ("ask", "fate", "said"),
+    ("ask", "fate", "text"),
     [
         (
             "a/runs",
@@ -230,9 +234,9 @@ def test_who_waits_for_an_ask_starts_at_its_run_limit() -> None:
         ("a/waits", "expired", "expired at 30 s as it was not bound by its `start_by`"),
     ],
 )
-def test_how_an_ask_ended_whose_time_was_up(ask: str, fate: str, said: str) -> None:
-    told = run("explain", "-", "--at", "60", "--ask", ask, given=LIMITED)
-    assert told.stdout.strip() == f"00:01:00: {ask} is over, {said}"
+def test_how_an_ask_ended_whose_time_was_up(ask: str, fate: str, text: str) -> None:
+    output = run("explain", "-", "--at", "60", "--ask", ask, stdin=LIMITED)
+    assert output.stdout.strip() == f"00:01:00: {ask} is over, {text}"
     _, answer = explained("--at", "60", "--ask", ask, feed=LIMITED)
     assert (answer["fate"], answer["ended_by"]) == (fate, None)
 
@@ -251,14 +255,14 @@ def test_what_is_reserved_for_a_gang() -> None:
 - {op: add_gang, gang: g, min_member: 2}
 - {op: add_ask, app: a, ask: m, count: 3, gang: g, resources: {vcore: 2}, run_for: 60}
 """
-    told = run("explain", "-", "--ask", "a/m-0", "--why-only", given=feed).stdout
+    output = run("explain", "-", "--ask", "a/m-0", "--why-only", stdin=feed).stdout
     since = "from 00:02:00, when a/long on n2 is expected to end"
-    assert f"; n1 and n2 are reserved for it {since}\n" in told
-    assert f"Reserved for it: n1, and n2 for 1 other member of its group, {since}.\n" in told
-    told = run("explain", "-", "--ask", "a/m-2", "--why-only", given=feed).stdout
+    assert f"; n1 and n2 are reserved for it {since}\n" in output
+    assert f"Reserved for it: n1, and n2 for 1 other member of its group, {since}.\n" in output
+    output = run("explain", "-", "--ask", "a/m-2", "--why-only", stdin=feed).stdout
     assert (
         f"Nothing is reserved for it, but n1 and n2 for 2 other members of its group, {since}.\n"
-        in told
+        in output
     )
 
 
@@ -273,12 +277,12 @@ def test_when_it_starts_is_unknown_or_never() -> None:
     for ask, fits_at in (("a/next", "unknown"), ("a/large", None)):
         _, answer = explained("--ask", ask, "--why-only", feed=feed)
         assert (answer["fits_at"], answer["starts_at"]) == (fits_at, None)
-    told = run("explain", "-", "--ask", "a/next", "--why-only", given=feed).stdout
-    assert "- It would fit alone when an ask ends whose end nobody knows.\n" in told
-    assert told.endswith(
+    output = run("explain", "-", "--ask", "a/next", "--why-only", stdin=feed).stdout
+    assert "- It would fit alone when an ask ends whose end nobody knows.\n" in output
+    assert output.endswith(
         "- Its start is not known: it is still pending when every ask has ended whose end is known.\n"
     )
-    told = run("explain", "-", "--ask", "a/large", "--why-only", given=feed).stdout
-    assert "- It would not fit even if all others ended.\n" in told
+    output = run("explain", "-", "--ask", "a/large", "--why-only", stdin=feed).stdout
+    assert "- It would not fit even if all others ended.\n" in output
     _, answer = explained("--ask", "a/open", feed=feed)
     assert answer["position"] is answer["fits_at"] is answer["starts_at"] is None

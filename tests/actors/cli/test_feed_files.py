@@ -96,8 +96,8 @@ def test_until(feed: Path, tmp_path: Path, until: str, virtual_s: int, how: str)
     if how == "gzip":
         source = tmp_path / "dates.yaml.gz"
         source.write_bytes(gzip.compress(DATES.encode()))
-    given = DATES if how == "stdin" else None
-    _, found = run_json("replay", "-" if given else source, "--until", until, given=given)
+    stdin = DATES if how == "stdin" else None
+    _, found = run_json("replay", "-" if stdin else source, "--until", until, stdin=stdin)
 
     assert found["virtual_s"] == virtual_s
 
@@ -125,7 +125,7 @@ def test_a_date_needs_dates(command: tuple[str, ...], tmp_path: Path) -> None:
     log = written(tmp_path / "log.jsonl", "kept\n")
     name, *options = command
     more = ("--decisions", log) if name == "replay" else ()
-    result = run(name, "-", *more, *options, START, given=NUMBERS)
+    result = run(name, "-", *more, *options, START, stdin=NUMBERS)
 
     assert result.exit_code == 2
     assert f"{options[-1]}: the feed has no dates: give a time since the start" in result.stderr
@@ -133,7 +133,7 @@ def test_a_date_needs_dates(command: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_a_feed_that_cannot_be_read_up_to_its_first_date() -> None:
-    result = run("replay", "-", "--until", START, given="- {op: settle}\n- [")
+    result = run("replay", "-", "--until", START, stdin="- {op: settle}\n- [")
 
     assert result.exit_code == 2
     assert "standard input:" in result.stderr
@@ -176,7 +176,7 @@ def test_a_start_that_cannot_be(feed: Path, options: tuple[str, ...], message: s
 
 
 @pytest.mark.parametrize(
-    ("at", "ask", "said"),
+    ("at", "ask", "text"),
     [
         (
             "2026-01-31T12:30:00Z",
@@ -198,9 +198,9 @@ def test_a_start_that_cannot_be(feed: Path, options: tuple[str, ...], message: s
         ),
     ],
 )
-def test_explain(feed: Path, at: str, ask: str, said: str) -> None:
+def test_explain(feed: Path, at: str, ask: str, text: str) -> None:
     # COMMAND-14
-    assert run("explain", feed, "--at", at, "--ask", ask, "--why-only").stdout.startswith(said)
+    assert run("explain", feed, "--at", at, "--ask", ask, "--why-only").stdout.startswith(text)
     _, found = run_json("explain", feed, "--at", at, "--ask", ask, "--why-only")
     assert found["origin"] == START
     assert isinstance(found["at"], int)
@@ -353,13 +353,13 @@ FILES: dict[str, tuple[str | bytes, str]] = {
 # COMMAND-21: what a file is that is no feed, and what to do with it, in one line
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_another_kind(tmp_path: Path, name: str) -> None:
-    content, told = FILES[name]
+    content, message = FILES[name]
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     result = run("replay", path)
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"{path}: {told.replace('{file}', str(path))}\n"
+    assert result.stderr == f"{path}: {message.replace('{file}', str(path))}\n"
 
 
 # COMMAND-21: every command that takes a feed says it
@@ -396,10 +396,10 @@ def test_every_command_says_it(tmp_path: Path, command: tuple[str, ...]) -> None
 
 
 def test_standard_input_and_json() -> None:
-    status, said = run_json("check", "-", given=CONFIGURATION)
+    status, answer = run_json("check", "-", stdin=CONFIGURATION)
 
     assert status == 2
-    assert said["feeds"][0]["error"] == {
+    assert answer["feeds"][0]["error"] == {
         "file": "standard input",
         "line": None,
         "message": CONFIGURATION_TOLD.replace("{file}", "-"),
@@ -448,7 +448,7 @@ def test_a_feed_with_bad_events_is_read_as_ever(tmp_path: Path, name: str, feed:
     assert "events refused" in result.stdout
 
 
-def test_a_broken_feed_is_still_told_by_its_line(tmp_path: Path) -> None:
+def test_a_broken_feed_is_reported_by_its_line(tmp_path: Path) -> None:
     path = written(tmp_path / "a.yaml", "- {op: settle\n- {op: settle}\n")
     result = run("replay", path)
 
@@ -467,10 +467,10 @@ def test_a_feed_without_events_is_one(tmp_path: Path, feed: str) -> None:
 def test_a_feed_in_place_of_a_configuration(tmp_path: Path, name: str, feed: str) -> None:
     path = written(tmp_path / name, feed)
     word = f"'{path}'" if " " in name else str(path)
-    told = f"is a feed, not a configuration: run it with `muster replay {word}`"
+    message = f"is a feed, not a configuration: run it with `muster replay {word}`"
     validated = run("validate", path)
     compared = run("compare", written(tmp_path / "f.yaml", SETUP), "--config", path)
 
     for result in (validated, compared):
         assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr == f"{path}: {told}\n"
+        assert result.stderr == f"{path}: {message}\n"

@@ -11,7 +11,7 @@ import trio
 from muster.cli._replay import InterruptHandler
 
 
-def press() -> None:
+def raise_interrupt() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
@@ -27,7 +27,7 @@ def test_nothing_happens() -> None:
 def test_while_an_item_is_read() -> None:
     def feed() -> Iterator[int]:
         yield 1
-        press()
+        raise_interrupt()
         yield 2
 
     with InterruptHandler() as interrupt:
@@ -44,7 +44,7 @@ def test_between_two_items_nothing_more_is_read() -> None:
     with InterruptHandler() as interrupt:
         items = interrupt.reads([1, 2])
         next(items)
-        press()
+        raise_interrupt()
         with pytest.raises(KeyboardInterrupt):
             next(items)
 
@@ -56,7 +56,7 @@ def test_it_cancels_the_scope() -> None:
 
     async def run() -> bool:
         with interrupt.scope() as scope:
-            press()
+            raise_interrupt()
             await trio.sleep_forever()
         return scope.cancelled_caught
 
@@ -73,7 +73,7 @@ def test_it_came_before_the_scope() -> None:
             await trio.sleep_forever()
 
     with interrupt:
-        press()
+        raise_interrupt()
         trio.run(run)
 
 
@@ -84,12 +84,12 @@ def test_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def run() -> None:
         with interrupt.scope() as scope:
-            press()
+            raise_interrupt()
             with trio.CancelScope(shield=True):
                 while not scope.cancel_called:
                     await trio.lowlevel.checkpoint()
             assert left == []
-            press()
+            raise_interrupt()
 
     with interrupt:
         trio.run(run)
@@ -100,7 +100,7 @@ def test_where_it_is_ignored_it_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with InterruptHandler() as interrupt:
-            press()
+            raise_interrupt()
             assert list(interrupt.reads([1, 2])) == [1, 2]
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -119,10 +119,10 @@ def test_status_of_the_process(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_ctrl_c_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    def press(*_arguments: object, **_options: object) -> None:
+    def interrupt(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("muster.cli._check.read_feed", press)
+    monkeypatch.setattr("muster.cli._check.read_feed", interrupt)
 
     assert run("check", "a").exit_code == 130
 

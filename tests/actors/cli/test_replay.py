@@ -54,7 +54,7 @@ KINDS = ["app_state", "app_state", "assigned", "bound", "app_state", "released",
 
 
 def test_the_summary() -> None:
-    result = run("replay", "-", given=FEED)
+    result = run("replay", "-", stdin=FEED)
     text = re.sub(r"in \S+ s \(\S+ a second\)", "in … s (… a second)", result.stdout)
 
     assert (result.exit_code, result.stderr) == (0, "")
@@ -88,7 +88,7 @@ def test_the_summary_of_several_queues() -> None:
 - {op: add_ask, app: b, ask: y, resources: {vcore: 2}, run_for: 2000}
 - {op: add_app, app: idle, queue: root.other}
 """
-    lines = run("replay", "-", given=FEED + more).stdout.splitlines()
+    lines = run("replay", "-", stdin=FEED + more).stdout.splitlines()
 
     assert lines[0].startswith("Replayed 6 events, 00:34:00 of virtual time: ")
     assert lines[5:8] == [
@@ -118,7 +118,7 @@ def test_the_summary_of_several_queues() -> None:
 
 
 def test_the_summary_of_nothing() -> None:
-    result = run("replay", "-", given="[]")
+    result = run("replay", "-", stdin="[]")
 
     assert result.exit_code == 0
     assert result.stdout.startswith("Replayed 0 events, 0 s of virtual time: 0 decisions in ")
@@ -128,7 +128,7 @@ def test_the_summary_of_nothing() -> None:
 def test_a_narrow_page_cuts_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     name = "q" * 64
-    text = run("replay", "-", given=FEED.replace("root.q", f"root.{name}")).stdout
+    text = run("replay", "-", stdin=FEED.replace("root.q", f"root.{name}")).stdout
 
     assert max(map(len, text.splitlines())) <= 60 or "Replayed" in text
     assert text.count("q") >= 64
@@ -143,35 +143,35 @@ def test_the_decision_log(tmp_path: Path) -> None:
 
 
 def test_the_decision_log_compressed(tmp_path: Path) -> None:
-    run("replay", "-", "--decisions", tmp_path / "log.jsonl.gz", given=FEED)
+    run("replay", "-", "--decisions", tmp_path / "log.jsonl.gz", stdin=FEED)
 
     assert decided(gzip.decompress((tmp_path / "log.jsonl.gz").read_bytes()).decode()) == KINDS
 
 
 def test_the_decision_log_on_standard_output() -> None:
-    result = run("replay", "-", "--decisions", "-", given=FEED)
+    result = run("replay", "-", "--decisions", "-", stdin=FEED)
 
     assert decided(result.stdout) == KINDS
     assert result.stderr.startswith("Replayed 3 events")
 
 
 def test_json_beside_the_decision_log() -> None:
-    result = run("replay", "-", "--decisions", "-", "--format", "json", given=FEED)
+    result = run("replay", "-", "--decisions", "-", "--format", "json", stdin=FEED)
 
     assert decided(result.stdout) == KINDS
     assert json.loads(result.stderr)["decisions"] == 8
 
 
 def test_json() -> None:
-    status, said = run_json("replay", "-", given=FEED)
-    real_s = said.pop("real_s")
+    status, answer = run_json("replay", "-", stdin=FEED)
+    real_s = answer.pop("real_s")
     wait = {"count": 1, "mean_s": 0, "median_s": 0, "p95_s": 0, "longest_s": 0}
     slowdown = {"mean": 1, "median": 1, "p95": 1, "highest": 1}
     group = {"wait": wait, "bounded_slowdown": slowdown}
 
     assert status == 0
-    assert said.pop("decisions_per_s") == 8 / real_s
-    assert said == {
+    assert answer.pop("decisions_per_s") == 8 / real_s
+    assert answer == {
         "origin": None,
         "events": 3,
         "refused": 0,
@@ -229,7 +229,7 @@ def test_json() -> None:
 @pytest.mark.parametrize(("until", "released"), [("9.999999", False), ("10", True), ("1h", True)])
 def test_until(until: str, released: bool) -> None:
     later = "- {op: settle, at: 2h}\n"
-    result = run("replay", "-", "--until", until, "--decisions", "-", given=FEED + later)
+    result = run("replay", "-", "--until", until, "--decisions", "-", stdin=FEED + later)
 
     assert ("released" in decided(result.stdout)) is released
 
@@ -245,7 +245,7 @@ def test_a_refusal(tmp_path: Path) -> None:
 
 
 def test_a_refusal_that_stops() -> None:
-    result = run("replay", "-", "--strict", given=SETUP + BAD + ASK)
+    result = run("replay", "-", "--strict", stdin=SETUP + BAD + ASK)
 
     assert result.exit_code == 1
     assert result.stderr.startswith("standard input:3: refused: app: ")
@@ -254,17 +254,17 @@ def test_a_refusal_that_stops() -> None:
 
 
 def test_many_refusals() -> None:
-    result = run("replay", "-", given="- {op: x}\n" * 12)
+    result = run("replay", "-", stdin="- {op: x}\n" * 12)
 
     assert len(result.stderr.splitlines()) == 11
     assert result.stderr.splitlines()[-1] == "standard input: refused: … 12 in all"
 
 
 def test_refusals_in_json() -> None:
-    status, said = run_json("replay", "-", given=SETUP + BAD)
+    status, answer = run_json("replay", "-", stdin=SETUP + BAD)
 
-    assert (status, said["refused"]) == (1, 1)
-    assert (said["first_refusals"][0]["index"], said["first_refusals"][0]["line"]) == (2, 3)
+    assert (status, answer["refused"]) == (1, 1)
+    assert (answer["first_refusals"][0]["index"], answer["first_refusals"][0]["line"]) == (2, 3)
 
 
 @pytest.mark.parametrize("text", ["- [\n", "- {op: settle\n"])
@@ -287,10 +287,10 @@ def test_a_feed_that_breaks_off(tmp_path: Path) -> None:
 
 
 def test_an_error_in_json(tmp_path: Path) -> None:
-    status, said = run_json("replay", tmp_path / "missing")
+    status, answer = run_json("replay", tmp_path / "missing")
 
     assert status == 2
-    assert said == {
+    assert answer == {
         "error": {
             "file": str(tmp_path / "missing"),
             "line": None,
@@ -301,7 +301,7 @@ def test_an_error_in_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["log.yaml", "missing/log.jsonl", "."])
 def test_a_log_that_cannot_be_written(tmp_path: Path, name: str) -> None:
-    result = run("replay", "-", "--decisions", tmp_path / name, given=FEED)
+    result = run("replay", "-", "--decisions", tmp_path / name, stdin=FEED)
 
     assert result.exit_code == 2
     assert result.stderr.startswith(str(tmp_path))
@@ -341,8 +341,8 @@ def feed_in_background(running: Running, most: int) -> None:
     def write() -> None:
         with suppress(BrokenPipeError, ValueError):  # it has ended, or the test has
             for number in range(most):
-                running.given.write(app(number))
-            running.given.flush()
+                running.stdin.write(app(number))
+            running.stdin.flush()
 
     threading.Thread(target=write, daemon=True).start()
 
@@ -354,11 +354,11 @@ def test_ctrl_c_ends_with_what_was_done(most: int) -> None:
         lines = [running.out.readline()]
         running.process.send_signal(signal.SIGINT)
         lines += running.out.readlines()
-        said = running.err.read().decode()
+        errors = running.err.read().decode()
 
     assert running.process.returncode == 130
-    assert said.startswith("Interrupted after ")
-    assert f": {len(lines):,} decision" in said
+    assert errors.startswith("Interrupted after ")
+    assert f": {len(lines):,} decision" in errors
     assert [json.loads(line)["seq"] for line in lines] == list(range(1, len(lines) + 1))
 
 
@@ -413,17 +413,17 @@ def test_no_progress_on_a_terminal(tmp_path: Path, command: str) -> None:
         ["replay", feed] if command == "replay" else ["compare", feed, feed]
     )
     with os.fdopen(terminal, "rb", buffering=0) as shown:
-        said: list[str | Path] = [*COMMAND, *arguments, "--no-progress"]
+        words: list[str | Path] = [*COMMAND, *arguments, "--no-progress"]
         environment = {**os.environ, "TERM": "xterm"}
-        subprocess.run(said, stdout=subprocess.PIPE, stderr=its_end, env=environment, check=True)
+        subprocess.run(words, stdout=subprocess.PIPE, stderr=its_end, env=environment, check=True)
         os.write(its_end, b"that is all\n")
         os.close(its_end)
         assert shown.read(10_000) == b"that is all\r\n"
 
 
 def test_the_view_is_progress() -> None:
-    said = run("replay", "feed.yaml", "--live", "--no-progress").stderr
-    assert "--live shows progress: leave --no-progress away" in said
+    errors = run("replay", "feed.yaml", "--live", "--no-progress").stderr
+    assert "--live shows progress: leave --no-progress away" in errors
 
 
 QUEUES = ("root.production.interactive", "root.research.batch", "root.x")
@@ -438,15 +438,15 @@ WIDE_FEED = (
 
 
 def numbers(text: str) -> set[str]:
-    """Give the numbers in the tables, without how fast it was."""
+    """Return the numbers in the tables, without how fast it was."""
     return set(re.findall(r"\d[\d,.]*%?", text.partition("\n\n")[2]))
 
 
 @pytest.mark.parametrize("columns", [80, 60, 45])
 def test_a_narrow_page_cuts_no_number(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    wide = run("replay", "-", given=WIDE_FEED).stdout
+    wide = run("replay", "-", stdin=WIDE_FEED).stdout
     monkeypatch.setenv("COLUMNS", str(columns))
-    narrow = run("replay", "-", given=WIDE_FEED).stdout
+    narrow = run("replay", "-", stdin=WIDE_FEED).stdout
 
     assert {"13,580,292", "157", "12"} <= numbers(wide)
     assert numbers(narrow) == numbers(wide)
@@ -458,7 +458,7 @@ def test_a_narrow_page_cuts_no_number(monkeypatch: pytest.MonkeyPatch, columns: 
 
 def test_what_does_not_fit_goes_on_below(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = run("replay", "-", given=WIDE_FEED).stdout.splitlines()
+    lines = run("replay", "-", stdin=WIDE_FEED).stdout.splitlines()
 
     headers = [line.split() for line in lines if line.startswith(" queue")]
     assert len(headers) == 3
@@ -470,15 +470,15 @@ def test_what_does_not_fit_goes_on_below(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_too_wide_runs_over_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
 
-    assert "13,580,292 s (157 d 4 h)" in run("replay", "-", given=WIDE_FEED).stdout
+    assert "13,580,292 s (157 d 4 h)" in run("replay", "-", stdin=WIDE_FEED).stdout
 
 
 # COMMAND-26
 def test_what_became_of_reservations() -> None:
-    lines = run("replay", "-", given=RESERVED).stdout.splitlines()
+    lines = run("replay", "-", stdin=RESERVED).stdout.splitlines()
     figures = dict(line.rsplit("  ", 1) for line in lines[2:9])
 
-    assert "reserv" not in run("replay", "-", given=WIDE_FEED).stdout
+    assert "reserv" not in run("replay", "-", stdin=WIDE_FEED).stdout
     assert {name.strip(): int(figure) for name, figure in figures.items()} == {
         "asks bound": 6,
         "asks pending at the end": 0,
@@ -491,9 +491,9 @@ def test_what_became_of_reservations() -> None:
 
 
 def test_reserved_asks_that_were_not_bound_are_counted() -> None:
-    told = run("replay", "-", "--until", "20", given=RESERVED).stdout
+    output = run("replay", "-", "--until", "20", stdin=RESERVED).stdout
 
-    assert re.search(r"^not bound with a reservation +2$", told, re.MULTILINE), told
+    assert re.search(r"^not bound with a reservation +2$", output, re.MULTILINE), output
 
 
 def board_of(text: str, until_us: int | None = None) -> Board:
@@ -581,7 +581,7 @@ class Terminal:
                     return
 
     def close(self) -> int:
-        """Wait until it has ended; give its exit status."""
+        """Wait until it has ended; return its exit status."""
         status = self.process.wait(timeout=LONGEST_S)
         os.close(self._master)
         if self.process.stdin:
@@ -663,16 +663,16 @@ _PARTS = """\
 
 # COMMAND-33
 def test_what_queues_had_and_what_was_their_due() -> None:
-    lines = run("replay", "-", given=_PARTS).stdout.splitlines()
+    lines = run("replay", "-", stdin=_PARTS).stdout.splitlines()
     head = " part of its siblings   weight      due      had   furthest   time pending   had then"
     at = lines.index(head)
     assert lines[at + 2 : at + 4] == [
         " root.a                      3   75.0 %   55.6 %     33.3 %          0.0 %          -",
         " root.b                      1   25.0 %   44.4 %     66.7 %          0.0 %          -",
     ]
-    _, said = run_json("replay", "-", given=_PARTS)
-    assert [part["queue"] for part in said["parts"]] == ["root.a", "root.b"]
-    assert said["parts"][0]["furthest_us"] == 800_000_000
+    _, answer = run_json("replay", "-", stdin=_PARTS)
+    assert [part["queue"] for part in answer["parts"]] == ["root.a", "root.b"]
+    assert answer["parts"][0]["furthest_us"] == 800_000_000
 
 
 # COMMAND-33
@@ -680,8 +680,8 @@ def test_the_parts_under_a_configuration_that_is_given(tmp_path: Path) -> None:
     queues = "[{name: a, properties: {queue.weight: '3'}}, {name: b}]"
     root = f"{{name: root, properties: {{usage.half.life: 100s}}, queues: {queues}}}"
     config = written(tmp_path / "c.yaml", f"partitions: [{{name: default, queues: [{root}]}}]\n")
-    _, said = run_json("replay", "-", "--config", config, given=_PARTS)
-    assert said["parts"] == run_json("replay", "-", given=_PARTS)[1]["parts"] != []
+    _, answer = run_json("replay", "-", "--config", config, stdin=_PARTS)
+    assert answer["parts"] == run_json("replay", "-", stdin=_PARTS)[1]["parts"] != []
 
 
 # COMMAND-33: who wants nothing gets less than its due, and nobody is to blame
@@ -692,15 +692,15 @@ def test_what_a_queue_had_while_it_wanted_more() -> None:
         "- {op: add_ask, app: c, ask: z, resources: {vcore: 1}, run_for: 100, count: 8, at: 1100}\n"
     )
     feed = _PARTS.replace("run_for: 1000", "run_for: 100").replace("run_for: 400", "run_for: 100")
-    _, said = run_json("replay", "-", given=feed + alone + crowd)
-    a, b = said["parts"]
+    _, answer = run_json("replay", "-", stdin=feed + alone + crowd)
+    a, b = answer["parts"]
     assert (a["wanted"], a["had_wanting"]) == (0.0, None)
     # From 1,100 s to 1,200 s of 1,330 s (the application completes last) four of its asks had no node, and nobody else had anything.
     assert (b["wanted"], b["had_wanting"]) == (100 / 1330, 1.0)
     assert b["had"] < 1
 
     shared = feed.replace("vcore: 1}, run_for: 100}", "vcore: 1}, run_for: 100, count: 8}")
-    a, b = run_json("replay", "-", given=shared)[1]["parts"]
+    a, b = run_json("replay", "-", stdin=shared)[1]["parts"]
     assert (a["wanted"], a["had_wanting"]) == (100 / 530, 1.0)
     assert (b["wanted"], b["had_wanting"]) == (0.0, None)
 
@@ -710,9 +710,9 @@ def test_fairness_is_of_what_is_due() -> None:
     asks = "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 100, count: 3}\n"
     asks += "- {op: add_ask, app: b, ask: x, resources: {vcore: 1}, run_for: 100}\n"
     head = "".join(line for line in _PARTS.splitlines(keepends=True) if "add_ask" not in line)
-    assert run_json("replay", "-", given=head + asks)[1]["fairness"]["queues"] == 1.0
+    assert run_json("replay", "-", stdin=head + asks)[1]["fairness"]["queues"] == 1.0
     # Without a half-life no weight counts: shares of 3 and 1.
     without = head.replace("100s", '"0"')
-    assert run_json("replay", "-", given=without + asks)[1]["fairness"]["queues"] == pytest.approx(
+    assert run_json("replay", "-", stdin=without + asks)[1]["fairness"]["queues"] == pytest.approx(
         0.8
     )

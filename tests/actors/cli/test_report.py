@@ -103,8 +103,8 @@ def test_figures_are_those_of_a_recount_of_the_log(tmp_path: Path, report: Path)
     assert tile(html, "of vcore used") == f"{used_s / (4 * (end_s + 30)):.1%}".replace("%", " %")
     shown = Counter(bar[7] for bar in known(html)["bars"])
     assert {reason: shown[reason] for reason in ends} == dict(ends)
-    came = {"a": 0.0, "b": 10.0, "c": 12.0}
-    longest = max(at - came[name[0]] for name, at in first.items())
+    arrivals = {"a": 0.0, "b": 10.0, "c": 12.0}
+    longest = max(at - arrivals[name[0]] for name, at in first.items())
     assert f"longest {duration(longest * 1e6)}" in html
 
 
@@ -118,17 +118,17 @@ def test_on_standard_output(feed: Path) -> None:
 
 
 def test_the_summary_names_it(tmp_path: Path, feed: Path, report: Path) -> None:
-    _, said = run_json("replay", feed, "--report", report)
+    _, answer = run_json("replay", feed, "--report", report)
     beside = run("replay", feed, "--report", report, "--decisions", "-")
     without = run("replay", feed)
 
-    assert said["report"] == str(report)
+    assert answer["report"] == str(report)
     assert beside.stderr.endswith(f"Report written to {report}\n")
     assert "written to" not in beside.stdout + without.stdout
 
 
 def test_of_standard_input(report: Path) -> None:
-    assert run("replay", "-", "--report", report, given=FEED).exit_code == 0
+    assert run("replay", "-", "--report", report, stdin=FEED).exit_code == 0
     assert "<h1>standard input</h1>" in report.read_text(encoding="utf-8")
 
 
@@ -140,7 +140,7 @@ def test_not_both_on_standard_output(feed: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wrong", "said"),
+    ("arguments", "wrong", "message"),
     [
         (
             ["--report", "feed.yaml"],
@@ -163,7 +163,7 @@ def test_a_file_that_cannot_be_the_report(
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
     wrong: str,
-    said: str,
+    message: str,
 ) -> None:
     monkeypatch.chdir(feed.parent)
     (feed.parent / "link").symlink_to("feed.yaml")
@@ -173,16 +173,16 @@ def test_a_file_that_cannot_be_the_report(
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.startswith(wrong)
-    assert said in result.stderr
+    assert message in result.stderr
     assert feed.read_text(encoding="utf-8") == FEED
     assert left_in(feed.parent) == before
 
 
 def test_the_error_for_programs(feed: Path) -> None:
-    status, said = run_json("replay", feed, "--report", feed)
+    status, answer = run_json("replay", feed, "--report", feed)
 
     assert status == 2
-    assert said["error"]["file"] == str(feed)
+    assert answer["error"]["file"] == str(feed)
 
 
 @pytest.mark.parametrize("text", ["{", "- {op: settle}\n- {op: settle\n"], ids=["at once", "later"])
@@ -231,7 +231,7 @@ def write_for_long(running: Running) -> None:
     with suppress(OSError):  # it is left when nobody reads on
         for number in range(10_000_000):
             line = {"op": "add_app", "app": f"a{number}", "queue": "root.q", "at": number}
-            running.given.write(json.dumps(line).encode() + b"\n")
+            running.stdin.write(json.dumps(line).encode() + b"\n")
 
 
 def test_it_is_written_after_ctrl_c(report: Path) -> None:
@@ -262,7 +262,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "text"),
     [
         (0, "0 s"),
         (0.000001, "1e-06 s"),
@@ -275,8 +275,8 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (3 * 86_400 + 14_706, "3d 04:05:06"),
     ],
 )
-def test_clock(seconds: float, told: str) -> None:
-    assert clock(seconds) == told
+def test_clock(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
 
 
 def test_how_far_a_file_is_read() -> None:
@@ -324,9 +324,9 @@ def test_it_is_drawn_on_standard_error(capsys: pytest.CaptureFixture[str]) -> No
     with ProgressLine(Tally(), shown=True).line():
         pass
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "decisions/s" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "decisions/s" in output.err
 
 
 @pytest.mark.usefixtures("_terminal")

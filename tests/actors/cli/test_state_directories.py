@@ -27,7 +27,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def later(tmp_path: Path) -> Path:
+def directory_from_batch_2(tmp_path: Path) -> Path:
     """The same, but the first batch was removed."""
     keeper = small(tmp_path / "later")
     keeper.prune(2 * S)
@@ -53,11 +53,11 @@ def test_replay(directory: Path, tmp_path: Path) -> None:
     assert found["events"] == run_json("store", directory)[1]["events"]
 
 
-def test_replay_from_a_checkpoint(later: Path, tmp_path: Path) -> None:
+def test_replay_from_a_checkpoint(directory_from_batch_2: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    status, found = run_json("replay", later, "--decisions", log, "--until", "4")
+    status, found = run_json("replay", directory_from_batch_2, "--decisions", log, "--until", "4")
 
-    assert logged(log) == as_lines(decisions_in(later))[-len(logged(log)) :]
+    assert logged(log) == as_lines(decisions_in(directory_from_batch_2))[-len(logged(log)) :]
     assert logged(log)
     # The first ask was bound before.
     assert (status, found["asks_bound"], found["asks_running"]) == (1, 1, 1)
@@ -78,7 +78,7 @@ def test_replay_since_an_instant(directory: Path, tmp_path: Path, since: str) ->
     assert (status, found["asks_bound"], found["asks_running"]) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("name", ["directory", "later"])
+@pytest.mark.parametrize("name", ["directory", "directory_from_batch_2"])
 def test_a_report(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     result = run("replay", request.getfixturevalue(name), "--report", report)
@@ -87,7 +87,9 @@ def test_a_report(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
     assert "root.q" in report.read_text()
 
 
-@pytest.mark.parametrize(("name", "batches", "events"), [("directory", 4, 5), ("later", 2, 2)])
+@pytest.mark.parametrize(
+    ("name", "batches", "events"), [("directory", 4, 5), ("directory_from_batch_2", 2, 2)]
+)
 def test_check(name: str, batches: int, events: int, request: pytest.FixtureRequest) -> None:
     checked: Path = request.getfixturevalue(name)
 
@@ -112,8 +114,8 @@ def test_check_finds_what_is_decided_otherwise(tmp_path: Path) -> None:
     assert last.endswith(f"{directory}: 1 difference (5 events, 5 batches)\n")
 
 
-def test_explain(directory: Path, later: Path) -> None:
-    for place in (directory, later):
+def test_explain(directory: Path, directory_from_batch_2: Path) -> None:
+    for place in (directory, directory_from_batch_2):
         status, found = run_json("explain", place, "--at", "2023-11-14T22:13:23Z", "--ask", "a/one")
 
         assert (status, found["at"], found["fate"], found["since"]) == (0, 3, "completed", 3)
@@ -164,8 +166,8 @@ def test_explain_what_is_pending_since_before_a_checkpoint(tmp_path: Path, prune
         assert found["remedies"] == same["remedies"]
 
 
-def test_explain_all(directory: Path, later: Path) -> None:
-    for place in (directory, later):
+def test_explain_all(directory: Path, directory_from_batch_2: Path) -> None:
+    for place in (directory, directory_from_batch_2):
         result = run("explain", place, "--all")
 
         assert result.exit_code == 0
@@ -250,13 +252,15 @@ def test_dates_that_are_wrong(directory: Path, value: str, message: str) -> None
         ("compare", "DIR", "DIR", "--until", "1"),
     ],
 )
-def test_an_instant_that_was_removed(later: Path, arguments: tuple[str, ...]) -> None:
+def test_an_instant_that_was_removed(
+    directory_from_batch_2: Path, arguments: tuple[str, ...]
+) -> None:
     # COMMAND-14
-    result = run(*(str(later) if word == "DIR" else word for word in arguments))
+    result = run(*(str(directory_from_batch_2) if word == "DIR" else word for word in arguments))
 
     assert result.exit_code == 2
     assert result.stderr == (
-        f"{later / 'muster.db'}: batches up to 1 were removed, and the state is known only after "
+        f"{directory_from_batch_2 / 'muster.db'}: batches up to 1 were removed, and the state is known only after "
         "batch 2, at 2 s: choose a later time\n"
     )
 
@@ -285,8 +289,8 @@ def test_an_end_before_the_beginning(directory: Path, command: str) -> None:
 
 def test_instants_outside_of_the_history(directory: Path, tmp_path: Path) -> None:
     # COMMAND-14: the last state, and nothing
-    late, later = tmp_path / "late.jsonl", tmp_path / "later.jsonl"
-    for target, since in ((late, "10"), (later, "1000")):
+    late, directory_from_batch_2 = tmp_path / "late.jsonl", tmp_path / "later.jsonl"
+    for target, since in ((late, "10"), (directory_from_batch_2, "1000")):
         assert run("convert", directory, target, "--since", since).exit_code == 0
         assert target.read_bytes()
     before = tmp_path / "before.jsonl"
@@ -295,12 +299,12 @@ def test_instants_outside_of_the_history(directory: Path, tmp_path: Path) -> Non
 
 
 async def test_an_ask_that_was_given_up(tmp_path: Path) -> None:
-    class Never:
+    class FailingBinder:
         async def run(self, allocation: muster.Allocation, _: Callable[[], None]) -> None:
             raise ValueError(allocation.ask)
 
     async with muster.open_scheduler(
-        store=tmp_path / "state", clock=SetClock(), binder=Never(), bind_attempts=2
+        store=tmp_path / "state", clock=SetClock(), binder=FailingBinder(), bind_attempts=2
     ) as scheduler:
         await scheduler.add_node("n", {"vcore": 1})
         await scheduler.add_app("a", "root.q")
@@ -410,8 +414,8 @@ def test_convert_since_an_instant(directory: Path, tmp_path: Path) -> None:
     )
 
     assert (status, len(found["notes"])) == (0, 2)
-    told = run("convert", directory, feed, "--expect", "--since", "2.5").stderr.splitlines()
-    assert told == [f"{directory}: {note}" for note in found["notes"]]
+    notes = run("convert", directory, feed, "--expect", "--since", "2.5").stderr.splitlines()
+    assert notes == [f"{directory}: {note}" for note in found["notes"]]
     assert run("check", feed).exit_code == 0
     log, same = tmp_path / "log.jsonl", tmp_path / "same.jsonl"
     run("replay", feed, "--decisions", log, "--until", "4")

@@ -74,13 +74,13 @@ def elsewhere(version: Version | None) -> Elsewhere:
     return version.elsewhere
 
 
-def told(version: Version | None) -> tuple[str, ...] | None:
-    """Say what a version is, and in which line of the feed it comes from."""
+def summary_of(version: Version | None) -> tuple[str, ...] | None:
+    """Return the fields of a version's decision, and the line of the feed behind it."""
     if version is None:
         return None
     decision = version.announced.decision
-    said = (decision.kind, decision.app, decision.ask, decision.node, version.line)
-    return tuple(str(one) for one in said if one is not None)
+    fields = (decision.kind, decision.app, decision.ask, decision.node, version.line)
+    return tuple(str(one) for one in fields if one is not None)
 
 
 def test_a_feed_under_one_configuration_decides_the_same() -> None:
@@ -96,8 +96,8 @@ def test_the_decisions_part_where_the_order_differs() -> None:
     found = first(compare_configurations(NODE + TWO, PLAIN, RANKED))
 
     assert (found.at_us, found.same) == (0, 4)
-    assert told(found.a) == ("assigned", "a", "x", "n1", "3")
-    assert told(found.b) == ("assigned", "b", "y", "n1", "5")
+    assert summary_of(found.a) == ("assigned", "a", "x", "n1", "3")
+    assert summary_of(found.b) == ("assigned", "b", "y", "n1", "5")
 
 
 def test_each_side_says_by_what_its_own_ask_was_before_the_other() -> None:
@@ -128,23 +128,23 @@ def test_who_takes_others_was_not_simply_before_them() -> None:
 - {{op: add_app, app: b, queue: root.west, at: 5}}
 - {{op: add_ask, app: b, ask: y, resources: {{vcore: 2}}}}
 """
-    given = "[{name: east}, {name: west, resources: {guaranteed: {vcore: 2}}, properties: %s}]"
-    lazy, eager = (configuration(given % f"{{preemption.delay: {delay}s}}") for delay in (60, 30))
+    queues = "[{name: east}, {name: west, resources: {guaranteed: {vcore: 2}}, properties: %s}]"
+    lazy, eager = (configuration(queues % f"{{preemption.delay: {delay}s}}") for delay in (60, 30))
     compared = compare_configurations(feed, lazy, eager)
     found = first(compared)
 
     assert (found.at_us, found.a) == (35_000_000, None)
-    assert told(found.b) == ("released", "a", "x", "n1", "4")
+    assert summary_of(found.b) == ("released", "a", "x", "n1", "4")
     assert elsewhere(found.b).place is AskPlace.BOUND
     assert (compared.a.asks_reclaimed, compared.b.asks_reclaimed) == (1, 1)
 
 
-def test_an_ask_that_is_placed_on_another_node_is_said_to_be_there() -> None:
+def test_an_ask_on_another_node_is_shown_there() -> None:
     other = NODE.replace("n1", "n0")
     found = first(compare_feeds(NODE + TWO, other + TWO))
 
-    assert told(found.a) == ("assigned", "a", "x", "n1", "3")
-    assert told(found.b) == ("assigned", "a", "x", "n0", "3")
+    assert summary_of(found.a) == ("assigned", "a", "x", "n1", "3")
+    assert summary_of(found.b) == ("assigned", "a", "x", "n0", "3")
     assert (elsewhere(found.a).place, elsewhere(found.a).node) == (AskPlace.BOUND, "n0")
     assert elsewhere(found.a).reasons == ()
 
@@ -153,8 +153,8 @@ def test_an_ask_of_which_the_other_side_knows_nothing_does_not_exist_there() -> 
     compared = compare_configurations(NODE + TWO, PLAIN, CLOSED)
     found = first(compared)
 
-    assert told(found.a) == ("app_state", "a")
-    assert told(found.b) == ("rejected", "2")
+    assert summary_of(found.a) == ("app_state", "a")
+    assert summary_of(found.b) == ("rejected", "2")
     assert compared.jobs.only_a == 1
     assert compared.jobs.only_b == 0
 
@@ -190,7 +190,7 @@ def test_every_configure_of_the_feed_is_left_out() -> None:
     compared = Comparison(*sides, in_step=True).run()
 
     assert left_out == [LeftOut(0, 1, "gpu"), LeftOut(6, 9, None)]
-    assert told(first(compared).b) == ("assigned", "b", "y", "n1", "7")
+    assert summary_of(first(compared).b) == ("assigned", "b", "y", "n1", "7")
 
 
 def test_a_feed_as_it_is_against_a_configuration(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_feed_as_it_is_against_a_configuration(tmp_path: Path) -> None:
     sides = sides_of(read_raw(io.BytesIO(feed.encode())), (None, PLAIN), base=tmp_path)
     found = first(Comparison(*sides, in_step=True).run())
 
-    assert told(found.b) == ("assigned", "a", "x", "n1", "4")
+    assert summary_of(found.b) == ("assigned", "a", "x", "n1", "4")
     assert elsewhere(found.b).reasons[0].startswith("NeverFits: ")
 
 
@@ -228,7 +228,7 @@ def test_two_batches_of_one_instant_are_compared_each_by_itself() -> None:
     alone = NODE + "".join(TWO.splitlines(keepends=True)[:2]) + late
     found = first(compare_configurations(alone, PLAIN, LIMITED))
 
-    assert (told(found.a), found.b) == (("assigned", "a", "x", "n1", "3"), None)
+    assert (summary_of(found.a), found.b) == (("assigned", "a", "x", "n1", "3"), None)
     assert elsewhere(found.a).place is AskPlace.PENDING  # as it was before it was removed
 
 
@@ -237,7 +237,7 @@ def test_a_side_that_has_nothing_more_is_at_its_end() -> None:
     found = first(compare_feeds(NODE + TWO, NODE + TWO + more))
 
     assert (found.at_us, found.a) == (500_000_000, None)
-    assert told(found.b) == ("app_state", "c")
+    assert summary_of(found.b) == ("app_state", "c")
 
 
 def test_empty_feeds_decide_the_same() -> None:
@@ -273,7 +273,7 @@ def test_the_kinds_of_a_log_say_nothing_of_asks_elsewhere() -> None:
     b = log_side(b"")
     found = first(Comparison(a, b).run())
 
-    assert told(found.a) == (Kind.APP_STATE, "a", "1")
+    assert summary_of(found.a) == (Kind.APP_STATE, "a", "1")
     assert found.a is not None
     assert found.a.elsewhere is None
 
@@ -327,7 +327,7 @@ def test_a_batch_that_takes_others_is_not_undone() -> None:
     sides = configuration(queues % 0), configuration(queues % 5)
     found = first(compare_configurations(NODE + lender + TWO, *sides))
 
-    assert told(found.a) == ("assigned", "a", "x", "n1", "9")
+    assert summary_of(found.a) == ("assigned", "a", "x", "n1", "9")
     assert elsewhere(found.a).reasons
     assert elsewhere(found.a).turn is None
 
@@ -341,7 +341,7 @@ def test_a_batch_that_leaves_a_gang_waiting_is_not_undone() -> None:
 """
     found = first(compare_configurations(NODE + TWO + gang, PLAIN, RANKED))
 
-    assert {told(found.a), told(found.b)} == {
+    assert {summary_of(found.a), summary_of(found.b)} == {
         ("assigned", "a", "x", "n1", "3"),
         ("assigned", "b", "y", "n1", "5"),
     }
@@ -349,9 +349,9 @@ def test_a_batch_that_leaves_a_gang_waiting_is_not_undone() -> None:
 
 
 def last_configuration(scenario: Scenario) -> Configuration:
-    """Give the configuration that is in force in the end."""
-    given = [step.what.config for step in scenario if isinstance(step.what, Configure)]
-    return given[-1] if given else default_configuration()
+    """Return the configuration that is in force in the end."""
+    configs = [step.what.config for step in scenario if isinstance(step.what, Configure)]
+    return configs[-1] if configs else default_configuration()
 
 
 @share(0.3)

@@ -49,25 +49,25 @@ def recount(log: Sequence[Announced]) -> dict[str, tuple[object, ...]]:
 
 
 def counted(log: Sequence[Announced], queue: str) -> tuple[object, ...]:
-    """Give jobs, asks bound, preempted, reclaimed, and the waits of jobs in microseconds."""
-    mine = [one for one in log if one.decision.queue == queue]
-    came: dict[str | None, int] = {}
+    """Return jobs, asks bound, preempted, reclaimed, and the waits of jobs in microseconds."""
+    own = [one for one in log if one.decision.queue == queue]
+    arrivals: dict[str | None, int] = {}
     started: set[str | None] = set()
     bound: set[tuple[str | None, str | None]] = set()
     jobs, binds, waits = 0, 0, list[int]()
     taken: dict[Reason | None, int] = defaultdict(int)
-    for one in mine:
+    for one in own:
         decision, key = one.decision, (one.decision.app, one.decision.ask)
         if decision.kind is Kind.APP_STATE and decision.state == "New":
             jobs += 1
-            came[decision.app] = one.at_us
+            arrivals[decision.app] = one.at_us
             started.discard(decision.app)
         elif decision.kind is Kind.BOUND:
             binds += key not in bound
             bound.add(key)
             if decision.app not in started:
                 started.add(decision.app)
-                waits.append(one.at_us - came[decision.app])
+                waits.append(one.at_us - arrivals[decision.app])
         elif decision.kind is Kind.RELEASED:
             taken[decision.reason] += 1
             if decision.reason in {Reason.COMPLETED, Reason.REMOVED, Reason.CANCELLED}:
@@ -77,7 +77,7 @@ def counted(log: Sequence[Announced], queue: str) -> tuple[object, ...]:
 
 
 def as_counted(figures: Figures) -> tuple[object, ...]:
-    """Give the same of what a comparison says."""
+    """Return the same of what a comparison says."""
     assert figures.job_wait is not None
     return (
         figures.jobs,

@@ -70,7 +70,7 @@ def compare_logs(
 
 
 def without_asks(figures: Figures) -> Figures:
-    """Give what of the figures a log can tell."""
+    """Return what of the figures a log can tell."""
     return attrs.evolve(
         figures,
         asks_unbound=None,
@@ -84,7 +84,7 @@ def without_asks(figures: Figures) -> Figures:
     )
 
 
-def waits(movement: Movement) -> Movement:
+def without_app_ends(movement: Movement) -> Movement:
     """Leave out when applications ended."""
 
     def without(change: JobChange) -> JobChange:
@@ -98,7 +98,7 @@ def waits(movement: Movement) -> Movement:
     )
 
 
-def where(found: FirstDifference | None) -> tuple[object, ...] | None:
+def summary_of(found: FirstDifference | None) -> tuple[object, ...] | None:
     if found is None:
         return None
     sides = (found.a, found.b)
@@ -130,12 +130,12 @@ def test_logs_differ_as_their_feeds_do(scenario: Scenario, data: st.DataObject) 
     of_logs = compare_logs(decided(scenario), _decided_of(other))
 
     assert of_logs.same is of_feeds.same
-    assert where(of_logs.first) == where(of_feeds.first)
-    assert where(of_logs.first_priority) == where(of_feeds.first_priority)
+    assert summary_of(of_logs.first) == summary_of(of_feeds.first)
+    assert summary_of(of_logs.first_priority) == summary_of(of_feeds.first_priority)
     assert of_logs.a == without_asks(of_feeds.a)
     assert of_logs.b == without_asks(of_feeds.b)
     assert of_logs.jobs.compared == of_feeds.jobs.compared
-    assert waits(of_logs.jobs.wait) == waits(of_feeds.jobs.wait)
+    assert without_app_ends(of_logs.jobs.wait) == without_app_ends(of_feeds.jobs.wait)
     if not (of_feeds.a.asks_pending or of_feeds.b.asks_pending):
         # A log does not know of asks that never got a node.
         assert of_logs.jobs == of_feeds.jobs
@@ -156,9 +156,14 @@ def test_the_first_difference_is_that_of_a_plain_look(one: Scenario, other: Scen
     a, b = decided(one), decided(other)
     found = compare_logs(a, b).first
     plain = next(
-        (pair for pair in zip(*_alone(a, b), strict=False) if pair[0][1:] != pair[1][1:]), None
+        (
+            pair
+            for pair in zip(*_compared_decisions(a, b), strict=False)
+            if pair[0][1:] != pair[1][1:]
+        ),
+        None,
     )
-    lengths = {len(log) for log in _alone(a, b)}
+    lengths = {len(log) for log in _compared_decisions(a, b)}
 
     assert (found is None) == (plain is None and len(lengths) == 1)
     if found is None or plain is None:
@@ -169,8 +174,8 @@ def test_the_first_difference_is_that_of_a_plain_look(one: Scenario, other: Scen
     assert [version and version.announced.seq for version in (found.a, found.b)] == sides
 
 
-def _alone(*logs: Sequence[Announced]) -> list[list[tuple[int, int, Decision]]]:
-    """Give the decisions that are compared, with their numbers and instants."""
+def _compared_decisions(*logs: Sequence[Announced]) -> list[list[tuple[int, int, Decision]]]:
+    """Return the decisions that are compared, with their numbers and instants."""
     return [
         [
             (one.seq, one.at_us, one.decision._replace(index=None, line=None))
@@ -231,14 +236,14 @@ def test_an_application_of_a_log_that_was_removed_is_over() -> None:
 
 
 def test_an_application_of_a_log_of_which_an_ask_lost_its_node_is_not_over() -> None:
-    def on_ask(kind: Kind, ask: str, reason: Reason | None = None) -> Decision:
+    def decision_on(kind: Kind, ask: str, reason: Reason | None = None) -> Decision:
         return Decision(kind, "a", ask, "n", "root.q", reason=reason)
 
     lost = [
         STATE,
-        on_ask(Kind.RELEASED, "x", Reason.REMOVED),
-        on_ask(Kind.BOUND, "y"),
-        on_ask(Kind.RELEASED, "y", Reason.NODE_LOST),
+        decision_on(Kind.RELEASED, "x", Reason.REMOVED),
+        decision_on(Kind.BOUND, "y"),
+        decision_on(Kind.RELEASED, "y", Reason.NODE_LOST),
     ]
     ended = [*lost, STATE._replace(state="Completing")]
     log, other = (
@@ -273,7 +278,7 @@ def test_a_log_that_does_not_begin_at_the_start_tells_what_it_can() -> None:
         (None, False),
     ],
 )
-def test_a_log_is_told_from_a_feed_by_what_stands_in_it(value: object, is_one: bool) -> None:
+def test_a_log_differs_from_a_feed_by_its_content(value: object, is_one: bool) -> None:
     (raw,) = read_raw(io.BytesIO(json.dumps(value).encode()), encoding=Encoding.JSON_LINES)
 
     assert is_decision(raw) is is_one

@@ -9,13 +9,13 @@ import attrs
 
 @attrs.frozen
 class Case:
-    """A feed, and what is to be said of it.
+    """A feed with the expected explanation of one of its asks.
 
     Attributes:
         feed: The feed.
         ask: The ask to be explained.
         code: The dominant reason.
-        kinds: The kinds of remedies that are to be found, in order.
+        kinds: The expected kinds of remedies, in order.
     """
 
     feed: str

@@ -1,4 +1,4 @@
-"""Explaining feeds, and trying in a replay what is said to help."""
+"""Explain feeds, and check remedies in a replay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.naive.harness import Marker, Step
 
 @final
 class Log:
-    """Keeps what was announced."""
+    """A journal that keeps all decisions."""
 
     def __init__(self) -> None:
         self.announced: list[Announced] = []
@@ -36,7 +36,7 @@ class Log:
 
 
 def items_of(steps: Iterable[Step]) -> list[FeedItem]:
-    """Give the feed that steps are."""
+    """Return the feed that steps are."""
     items: list[FeedItem] = []
     for index, step in enumerate(steps):
         match step.what:
@@ -69,7 +69,7 @@ def with_events(
 
 
 def is_bound(items: Iterable[FeedItem], at_us: int, app: str, ask: str) -> bool:
-    """Replay a feed up to an instant; say whether the ask is bound then, and only since then."""
+    """Replay a feed up to an instant; return whether the ask is bound then, and only since then."""
     log = Log()
 
     async def run() -> None:
@@ -89,7 +89,7 @@ def is_bound(items: Iterable[FeedItem], at_us: int, app: str, ask: str) -> bool:
 
 # OUTLOOK-31, OUTLOOK-32
 def helps(items: Sequence[FeedItem], answer: Answer, remedy: Remedy) -> bool:
-    """Say whether a remedy does what it is said to do, in a replay by the tasks.
+    """Return whether a remedy works in a replay by the tasks.
 
     If it does not help at once, it helps when the others have ended, and nothing does without it.
     """
@@ -109,7 +109,7 @@ def helps(items: Sequence[FeedItem], answer: Answer, remedy: Remedy) -> bool:
 def still_helps(
     items: Sequence[FeedItem], answer: Answer, remedy: Remedy, events: Sequence[dict[str, Any]]
 ) -> bool:
-    """Say whether less than a remedy does the same, wherever the least was looked for.
+    """Return whether less than a remedy works too, where the remedy should be the least.
 
     For an ask that does not start alone that is where the others have ended already: so the change
     comes after that. Beside the others, less may do by chance, as the order of members differs.
@@ -128,7 +128,7 @@ def still_helps(
 
 
 def starts_alone(scheduler: PlainScheduler, answer: Answer) -> bool:
-    """Say whether an ask is bound when all others have gone but those that it starts with."""
+    """Return whether an ask is bound when all others have gone but those that it starts with."""
     machine, snapshot = scheduler.machine, scheduler.snapshot()
     ask = next(one for one in snapshot.apps[answer.app].asks if one.name == answer.ask)
     gangs = () if ask.gang is None else machine.view.group_of(ask.gang)
@@ -149,7 +149,7 @@ def explained(items: Iterable[FeedItem], name: str, at_us: int | None = None) ->
 
 
 def one_less(remedy: Remedy) -> list[list[dict[str, Any]]]:
-    """Give the events of a remedy, each time with another one of its amounts one less.
+    """Return the events of a remedy, each time with another one of its amounts one less.
 
     The remedy concerns a priority or a node, and its last event has the amounts.
     """

@@ -53,7 +53,7 @@ NOT_FEEDS = {"queues.yaml"}
 
 
 def is_long(path: Path) -> bool:
-    """Whether it is like others here: pages show what is said of it, or much of it is pending."""
+    """Whether a feed takes long: the documentation shows it, or many of its asks are pending."""
     return path.parent.name == "feeds" or path.name == "gang_cycle_invalid.yaml"
 
 
@@ -153,8 +153,8 @@ def test_all_that_do_not_run_are_in_one_group(scenario: list[Step]) -> None:
     overview = explain_all(items, examples=1_000)
 
     pending = list(replay_until(items, None).scheduler.pending())
-    told = [(one.app, one.ask) for group in overview.groups for one in group.examples]
-    assert sorted(told) == sorted(pending)
+    explained = [(one.app, one.ask) for group in overview.groups for one in group.examples]
+    assert sorted(explained) == sorted(pending)
     assert overview.count == len(pending)
     for group in overview.groups:
         assert {one.dominant.code for one in group.examples} == {group.code}
@@ -206,23 +206,23 @@ def test_a_copy_goes_on_as_the_original_does(scenario: list[Step], data: st.Data
         scheduler.machine.check()
 
     assert copied.announced == original.announced
-    assert _shown(copied) == _shown(original)
+    assert _snapshot_of(copied) == _snapshot_of(original)
 
 
-def _shown(scheduler: PlainScheduler) -> object:
+def _snapshot_of(scheduler: PlainScheduler) -> object:
     return attrs.asdict(scheduler.snapshot())
 
 
 def test_what_is_tried_leaves_the_original_alone() -> None:
     scheduler = after(_read(FEED))
-    before = _shown(scheduler)
+    before = _snapshot_of(scheduler)
     trials = Trials(scheduler, 0, "a", "x")
 
     assert trials.node_after([]) is None
     assert trials.node_after([NODE]) == "n"
     assert trials.node_after([]) is None
     assert trials.made == 3
-    assert _shown(scheduler) == before
+    assert _snapshot_of(scheduler) == before
 
 
 def test_a_refused_event_helps_nobody() -> None:
@@ -491,13 +491,13 @@ EVERY: Raw = {
 
 
 def _compared(record: object) -> list[attrs.Attribute[object]]:
-    """Give the fields of a record, without those about the text that it comes from."""
+    """Return the fields of a record, without those about the text that it comes from."""
     kind = cast("type[attrs.AttrsInstance]", type(record))
     return [field for field in attrs.fields(kind) if field.eq]
 
 
 def _parts(value: object) -> Iterator[object]:
-    """Give all records that a value consists of, the empty ones of a type among them."""
+    """Yield all records that a value consists of, the empty ones of a type among them."""
     if isinstance(value, tuple | list):
         for part in cast("Sequence[object]", value):
             yield from _parts(part)
@@ -522,7 +522,7 @@ def test_every_field_of_a_partition_stays() -> None:
     assert _loaded(written) == configuration
 
 
-def _named(configuration: Configuration) -> list[str]:
+def _all_queues(configuration: Configuration) -> list[str]:
     def below(queue: QueueConfig) -> list[str]:
         return [queue.path, *(path for child in queue.children for path in below(child))]
 
@@ -554,8 +554,8 @@ def test_queues_made_on_the_fly_and_those_that_drain_are_left_alone() -> None:
     scheduler.settle()
     change = {"root.made.x": QueueChange(max_applications=2)}
 
-    assert _named(_loaded(configure(scheduler.machine, {}))) == ["root", "root.a"]
-    assert _named(_loaded(configure(scheduler.machine, change))) == [
+    assert _all_queues(_loaded(configure(scheduler.machine, {}))) == ["root", "root.a"]
+    assert _all_queues(_loaded(configure(scheduler.machine, change))) == [
         "root",
         "root.a",
         "root.made",

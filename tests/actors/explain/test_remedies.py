@@ -1,4 +1,4 @@
-"""What is said to help does help, in a replay by the command.
+"""Remedies work, in a replay by the command.
 
 And one less is not enough, members of gangs included.
 """
@@ -36,7 +36,7 @@ def answer_of(name: str) -> dict[str, Any]:
 
 
 def bound_at(feed: Path, text: str, events: Sequence[Mapping[str, Raw]]) -> dict[str, int | float]:
-    """Put events behind a feed; give when each ask is bound for the last time in the replay."""
+    """Put events behind a feed; return when each ask is bound for the last time in the replay."""
     more = "".join(f"- {json.dumps(event)}\n" for event in events)
     changed = written(feed.with_name("changed.yaml"), text + more)
     log = run("replay", changed, "--decisions", "-", "--strict", "--until", "20s").stdout
@@ -73,7 +73,7 @@ def test_every_remedy_gets_the_ask_bound_at_once(name: str, tmp_path: Path) -> N
 
 
 def one_less(remedy: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
-    """Give the events of a remedy, each time with another one of its amounts one less."""
+    """Return the events of a remedy, each time with another one of its amounts one less."""
     found: list[list[dict[str, Any]]] = []
     for name in remedy["smallest"] or ():
         events: list[dict[str, Any]] = json.loads(json.dumps(remedy["events"]))
@@ -91,45 +91,45 @@ def lower(events: list[dict[str, Any]], name: str, *, guaranteed: bool) -> None:
         events.pop()
     elif kind == "maxapplications":
         configured = next(event for event in events if event["op"] == "configure")
-        named(configured, path)["maxapplications"] -= 1
+        queue_in(configured, path)["maxapplications"] -= 1
     elif slash:
         configured = next(event for event in events if event["op"] == "configure")
         what = "guaranteed" if guaranteed else "max"
-        take_one(named(configured, path)["resources"][what], kind)
+        take_one(queue_in(configured, path)["resources"][what], kind)
     else:
         take_one(last["capacity"], name)
 
 
-def told(name: str) -> dict[str, dict[str, int] | None]:
-    """Give the smallest amounts of the remedies of a case by their words."""
+def smallest_amounts(name: str) -> dict[str, dict[str, int] | None]:
+    """Return the smallest amounts of the remedies of a case by their words."""
     return {remedy["text"]: remedy["smallest"] for remedy in answer_of(name)["remedies"]}
 
 
 def test_a_limit_that_is_in_nobodys_way_is_left_alone() -> None:
     renewed = "gang default/g removed and defined again, which clears the timeout"
 
-    assert told("more applications and more room") == {
+    assert smallest_amounts("more applications and more room") == {
         "2 instead of 1 as maxapplications of root.p.q, and another node like n1, with 4 vcore": {
             "root.p.q/maxapplications": 2,
             "nodes": 1,
         }
     }
-    assert told("the limit of applications comes next") == {
+    assert smallest_amounts("the limit of applications comes next") == {
         "3 instead of 2 as maxapplications of root.q, and 4 vcore instead of 2 as max of root.q": {
             "root.q/maxapplications": 3,
             "root.q/vcore": 4000,
         }
     }
-    assert told("a gang that had too little room") == {
+    assert smallest_amounts("a gang that had too little room") == {
         f"{renewed}, and 2 more nodes like n1, each with 1 vcore": {"nodes": 2}
     }
-    assert told("a gang whose queue is too small") == {
+    assert smallest_amounts("a gang whose queue is too small") == {
         f"{renewed}, and 3 vcore instead of 2 as max of root.q": {"root.q/vcore": 3000}
     }
 
 
 def test_what_is_guaranteed_is_of_as_few_types_as_possible() -> None:
-    remedies = told("one type is guaranteed")
+    remedies = smallest_amounts("one type is guaranteed")
 
     assert remedies["1 gpu guaranteed to root.q, which may then reclaim for it"] == {
         "root.q/gpu": 1
@@ -140,8 +140,8 @@ def test_what_is_guaranteed_is_of_as_few_types_as_possible() -> None:
 # AGING-11
 def test_an_ask_waits_until_it_is_old_enough() -> None:
     (waits,) = [one for one in answer_of("not old enough")["remedies"] if one["kind"] == "age"]
-    told = "wait until 7 s, when age has given it priority 6: it starts with the first batch"
-    assert told in waits["text"]
+    text = "wait until 7 s, when age has given it priority 6: it starts with the first batch"
+    assert text in waits["text"]
     assert (waits["starts"], waits["node"], waits["applicable"]) == (7, None, False)
     assert waits["events"][-1] == {"op": "settle", "at": 7}
 
@@ -196,7 +196,7 @@ def test_all_that_a_node_is_changed_in_is_said() -> None:
 
 
 def test_a_node_that_comes_has_what_the_selector_asks_for() -> None:
-    assert list(told("too large for its queue, and no node matches")) == [
+    assert list(smallest_amounts("too large for its queue, and no node matches")) == [
         "2 vcore instead of 1 as max of root.q, and another node like n1, with 4 vcore and disk=ssd"
     ]
 
@@ -205,40 +205,46 @@ def test_a_node_that_comes_has_what_the_selector_asks_for() -> None:
 def test_the_requirement_is_named_that_is_left_out() -> None:
     again = "the ask is withdrawn and submitted again, and counts as created then"
 
-    assert f"toleration of k:NoSchedule: {again}" in told("a taint that it does not tolerate")
-    assert f"an affinity without disk Exists: {again}" in told("an affinity that no node matches")
-    assert "give node n1 the attributes that it requires: disk=true" in told(
+    assert f"toleration of k:NoSchedule: {again}" in smallest_amounts(
+        "a taint that it does not tolerate"
+    )
+    assert f"an affinity without disk Exists: {again}" in smallest_amounts(
         "an affinity that no node matches"
     )
-    assert f"no affinity: {again.replace('the ask is', 'it and its gang are')}" in told(
+    assert "give node n1 the attributes that it requires: disk=true" in smallest_amounts(
+        "an affinity that no node matches"
+    )
+    assert f"no affinity: {again.replace('the ask is', 'it and its gang are')}" in smallest_amounts(
         "the members of a gang are choosy"
     )
 
 
 def test_a_delay_is_written_with_its_unit() -> None:
-    assert "preemption.delay: 11s for root.q" in told("it may not preempt yet, for 11 s")
+    assert "preemption.delay: 11s for root.q" in smallest_amounts(
+        "it may not preempt yet, for 11 s"
+    )
 
 
 # RUNTIME-2
 def test_a_minimum_run_time_of_another_leaf_is_taken_away() -> None:
-    remedies = told("what runs has not run for long enough")
+    remedies = smallest_amounts("what runs has not run for long enough")
 
     assert "preemption.min.runtime: 0s for root.r" in remedies
 
 
 def test_the_longest_delay_is_named_with_which_its_back_off_is_over() -> None:
     # Its last bind failed at 12 s, the third in a row: it backs off for four times the delay.
-    remedies = told("it backs off after three binds that failed")
+    remedies = smallest_amounts("it backs off after three binds that failed")
 
     assert "bind.retry.delay: 1125ms for root.q" in remedies
 
 
 # BACKFILL-25
 def test_the_longest_estimate_is_named_that_ends_by_the_start() -> None:
-    (first, *_) = told("it would delay a reservation")
+    (first, *_) = smallest_amounts("it would delay a reservation")
     assert first.startswith("an estimate of 1 min 35 s or less, if its work takes no longer")
 
-    (first, *_) = told("it would delay a reservation with an unknown start")
+    (first, *_) = smallest_amounts("it would delay a reservation with an unknown start")
     assert first.startswith("an estimate, if its work takes no longer")
 
 
@@ -253,7 +259,7 @@ def test_an_estimate_that_is_too_long_by_little_does_not_help(tmp_path: Path) ->
     assert case.ask not in bound_at(feed, case.feed, events)
 
 
-def named(event: Mapping[str, Any], path: str) -> dict[str, Any]:
+def queue_in(event: Mapping[str, Any], path: str) -> dict[str, Any]:
     names = path.split(".")
     below = event["config"]["partitions"][0]["queues"]
     queue: dict[str, Any] = {}
@@ -358,8 +364,8 @@ def test_the_nodes_of_a_gang_are_named_unless_they_are_many(tmp_path: Path, node
     members = gang("g", nodes, 4).replace("count: 2", f"count: {nodes}")
 
     [(text, _)] = remedies(tmp_path, added + members + LATER, "release")
-    said = "nodes n1 and n2" if nodes == 2 else "4 nodes"
-    assert text == f"gang default/g ends and releases {said}"
+    queue_in = "nodes n1 and n2" if nodes == 2 else "4 nodes"
+    assert text == f"gang default/g ends and releases {queue_in}"
 
 
 def test_a_member_that_a_gang_can_spare_ends_alone(tmp_path: Path) -> None:

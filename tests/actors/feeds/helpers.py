@@ -1,4 +1,4 @@
-"""Short ways to read a feed that stands in a test, and feeds for Hypothesis.
+"""Read feeds that are written in tests, and draw feeds with Hypothesis.
 
 Good events, nearly good ones, and the ways to write them.
 """
@@ -32,13 +32,13 @@ def items(text: str | bytes, encoding: Encoding | None = None) -> list[FeedItem]
 
 
 def content(text: str) -> Content:
-    """Give the content of the only event, written as YAML."""
+    """Return the content of the only event, written as YAML."""
     [item] = items(text, Encoding.YAML)
     return item.content
 
 
 def refusal(text: str) -> str:
-    """Give the message with which the only event, written as YAML, is refused."""
+    """Return the message with which the only event, written as YAML, is refused."""
     found = content(text)
     assert isinstance(found, Refused), found
     return found.message
@@ -49,7 +49,7 @@ def stream(text: str | bytes) -> io.BytesIO:
 
 
 class Pieces:
-    """A stream of what an iterator gives, a piece a read; counts the reads."""
+    """A stream that returns one piece of an iterator for each read, and counts the reads."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

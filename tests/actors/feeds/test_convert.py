@@ -75,12 +75,12 @@ YAML, JSONL = Encoding.YAML, Encoding.JSON_LINES
 ENCODINGS = st.sampled_from(list(Encoding))
 
 
-def told(data: bytes, encoding: Encoding) -> list[object]:
-    """Give what a feed comes to, without lines and without the words of refusals."""
-    return [_told(item) for item in read_feed(io.BytesIO(data), encoding=encoding)]
+def contents_of(data: bytes, encoding: Encoding) -> list[object]:
+    """Return the content of a feed's items, without lines and messages of refusals."""
+    return [content_of(item) for item in read_feed(io.BytesIO(data), encoding=encoding)]
 
 
-def _told(item: FeedItem) -> object:
+def content_of(item: FeedItem) -> object:
     content = Refused if isinstance(item.content, Refused) else item.content
     return item.index, item.at_us, content
 
@@ -97,8 +97,8 @@ def test_a_converted_feed_replays_the_same(
 ) -> None:
     data = write_feed(feed, written, compressed=False)
     first = converted(data, written, via)
-    assert told(first, via) == told(data, written)
-    assert told(converted(first, via, to), to) == told(data, written)
+    assert contents_of(first, via) == contents_of(data, written)
+    assert contents_of(converted(first, via, to), to) == contents_of(data, written)
 
 
 FEEDS_HERE = Path(__file__).parents[2] / "feeds"
@@ -113,7 +113,7 @@ KEPT = sorted({*ALL} - {*ALIKE} | {*ALIKE[::4]})
     "path", every(3, KEPT), ids=[str(path.relative_to(FEEDS_HERE)) for path in KEPT]
 )
 def test_a_feed_of_the_suite_is_the_same_in_every_encoding(path: Path) -> None:
-    items = [_told(item) for item in read_feed(path)]
+    items = [content_of(item) for item in read_feed(path)]
     lines = io.BytesIO()
     convert(path, lines, target_encoding=JSONL)
     # The other encodings are made of the lines, which are read in a fraction of the time.
@@ -121,7 +121,7 @@ def test_a_feed_of_the_suite_is_the_same_in_every_encoding(path: Path) -> None:
         data = converted(lines.getvalue(), JSONL, encoding)
         raws = read_raw(io.BytesIO(data), encoding=encoding)
 
-        assert [_told(item) for item in parse(raws)] == items
+        assert [content_of(item) for item in parse(raws)] == items
 
 
 CONVERTED = [
@@ -194,8 +194,8 @@ def test_what_is_no_event_is_refused_at_the_same_time_for_the_same_reason() -> N
     ],
 )
 def test_a_time_that_stands_twice_does_not_count(encoding: Encoding, data: bytes) -> None:
-    assert told(data, encoding) == [(0, 0, Refused)]
-    assert told(converted(data, encoding, JSONL), JSONL) == [(0, 0, Refused)]
+    assert contents_of(data, encoding) == [(0, 0, Refused)]
+    assert contents_of(converted(data, encoding, JSONL), JSONL) == [(0, 0, Refused)]
 
 
 @pytest.mark.parametrize("at", ["-1", "'5'", "soon", "[]"])
@@ -268,14 +268,14 @@ def test_events_are_written_as_they_are_read() -> None:
         def write(self, data: bytes, /) -> None:
             written.append(data)
 
-    class Endless:
+    class EndlessFeed:
         def read(self, _size: int, /) -> bytes:
             if len(written) > 50:
                 raise OSError(5, "enough")
             return b'{"op": "settle"}\n'
 
     with pytest.raises(FeedError, match="enough"):
-        convert(Endless(), Sink())
+        convert(EndlessFeed(), Sink())
 
 
 CONFIGURE = b"- {op: configure, file: queues.yaml}\n- {op: add_app, app: a, queue: root.q}\n"
@@ -310,10 +310,10 @@ def test_a_file_is_found_from_another_folder(
     value = next(read_raw(tmp_path / target)).value
     assert value == {"op": "configure", "file": written}
     before, after = (
-        [_told(item) for item in read_feed(path)] for path in (source, tmp_path / target)
+        [content_of(item) for item in read_feed(path)] for path in (source, tmp_path / target)
     )
     assert before == after
-    assert Refused not in [told[2] for told in before if isinstance(told, tuple)]
+    assert Refused not in [content[2] for content in before if isinstance(content, tuple)]
 
 
 def test_a_stream_is_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,8 +354,8 @@ ONE = Resources({"vcore": 1000})
 CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "good").rglob("*.yaml"))
 
 
-def again(event: Event) -> object:
-    """Write an event, and give what is read."""
+def reread(event: Event) -> object:
+    """Write an event, and return what is read."""
     (item,) = parse([RawEvent(0, None, write_event(event))])
     return item.content
 
@@ -377,7 +377,7 @@ def test_random_events(steps: list[Step]) -> None:
 
 
 def can_be_read(event: Event) -> bool:
-    """Tell whether an event of a scenario can come from a feed.
+    """Return whether an event of a scenario can come from a feed.
 
     Some of their configurations are made by hand, and no text has such settings. A PodGroup waits
     for whole seconds.
@@ -393,7 +393,7 @@ def can_be_read(event: Event) -> bool:
 
 
 def assert_same(event: Event) -> None:
-    found = again(event)
+    found = reread(event)
     if isinstance(event, Configure):
         # Warnings about fields that are not obeyed are gone with the fields.
         assert isinstance(found, Configure)
@@ -482,7 +482,7 @@ MANY = GangFields(3, 5, GangMode.NON_STRICT, 1_500_000, ("default/a", "x/b"))
     ],
 )
 def test_an_event(event: Event) -> None:
-    assert again(event) == event
+    assert reread(event) == event
 
 
 # OBJECT-30
@@ -551,7 +551,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 def until_the_end(data: bytes, encoding: Encoding | None) -> tuple[list[FeedItem], bool]:
-    """Give what can be read, and whether all could."""
+    """Return the items that can be read, and whether all could."""
     found: list[FeedItem] = []
     try:
         found.extend(read_feed(io.BytesIO(data), encoding=encoding))
@@ -577,8 +577,8 @@ def test_every_feed_that_can_be_read_can_be_converted(
     out = io.BytesIO()
     if complete:
         convert(io.BytesIO(data), out, source_encoding=encoding, target_encoding=target)
-        again = list(read_feed(io.BytesIO(out.getvalue()), encoding=target))
-        assert [(item.at_us, type(item.content)) for item in again] == [
+        reread = list(read_feed(io.BytesIO(out.getvalue()), encoding=target))
+        assert [(item.at_us, type(item.content)) for item in reread] == [
             (item.at_us, type(item.content)) for item in found
         ]
 

@@ -499,7 +499,7 @@ def test_what_aliases_multiply_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "message"),
     [
         (b"- op: settle\n- op: [\n", 3, "not YAML: while parsing a flow node"),
         (b"- op: settle\n- 'x\n", 3, "not YAML: while scanning a quoted scalar"),
@@ -518,12 +518,12 @@ def test_what_aliases_multiply_is_counted() -> None:
         (b"%YAML 9.9\n---\n", 1, "not YAML: found incompatible YAML document"),
     ],
 )
-def test_what_ends_a_feed_in_yaml(text: bytes, line: int, said: str) -> None:
+def test_what_ends_a_feed_in_yaml(text: bytes, line: int, message: str) -> None:
     with pytest.raises(FeedError) as caught:
         read_yaml(text)
 
     assert caught.value.line == line
-    assert caught.value.problem.startswith(said)
+    assert caught.value.problem.startswith(message)
 
 
 def test_events_before_the_broken_place_are_given_out() -> None:

@@ -202,7 +202,7 @@ def test_what_is_no_share(value: Raw) -> None:
     ],
     ids=typed,
 )
-def test_how_values_are_told(value: object, message: str) -> None:
+def test_how_values_are_written_in_messages(value: object, message: str) -> None:
     assert display_value(value) == message
 
 

@@ -206,7 +206,7 @@ def test_errors_name_the_file_as_it_was_given() -> None:
     assert str(FeedError("dir/x.yaml", "bad")) == "dir/x.yaml: bad"
 
 
-class Broken:
+class BrokenStream:
     name = "broken"
 
     def read(self, _size: int, /) -> bytes:
@@ -215,7 +215,7 @@ class Broken:
 
 def test_a_stream_that_fails() -> None:
     with pytest.raises(FeedError, match="broken: cannot be read: Input/output error"):
-        list(read_raw(Broken()))
+        list(read_raw(BrokenStream()))
 
 
 def test_a_feed_is_relative_to_its_folder(tmp_path: Path) -> None:
@@ -315,18 +315,18 @@ def test_a_full_disk(size: int) -> None:
         write()
 
 
-class Closed:
+class ClosedPipe:
     def write(self, _data: object, /) -> None:
         raise BrokenPipeError
 
 
-def test_a_closed_pipe_is_told_as_such() -> None:
-    output = Output(Closed())
+def test_a_closed_pipe_is_reported_as_such() -> None:
+    output = Output(ClosedPipe())
     with pytest.raises(BrokenPipeError):
         output.write(b"x")
 
 
-def test_a_pipe_closed_at_the_end_is_told_as_such() -> None:
+def test_a_pipe_closed_at_the_end_is_reported_as_such() -> None:
     there, here = os.pipe()
     os.close(there)
     output = Output(f"/dev/fd/{here}")
@@ -340,7 +340,7 @@ def test_a_pipe_closed_at_the_end_is_told_as_such() -> None:
 SIZE_BYTES = 300_000_000
 
 
-class Endless(RawIOBase):
+class EndlessFile(RawIOBase):
     """A large file without a line end, which takes no room.
 
     Attributes:
@@ -374,7 +374,7 @@ class Endless(RawIOBase):
 
 @pytest.mark.parametrize("begin", [b"aaaa", b'{op: "', b"# "])
 def test_yaml_ends_at_a_value_that_is_too_long(begin: bytes) -> None:
-    file = Endless(begin, b"a")
+    file = EndlessFile(begin, b"a")
     with pytest.raises(FeedError, match=f"^feed:1: a value is longer than {MAX_VALUE_CHARACTERS} "):
         list(read_raw(file, encoding=Encoding.YAML))
 
@@ -382,7 +382,7 @@ def test_yaml_ends_at_a_value_that_is_too_long(begin: bytes) -> None:
 
 
 def test_a_long_line_of_json_is_refused() -> None:
-    file = Endless(b'{"op": "', b"a")
+    file = EndlessFile(b'{"op": "', b"a")
     tracemalloc.start()
     [event] = read_raw(file, encoding=Encoding.JSON_LINES)
     _, peak_bytes = tracemalloc.get_traced_memory()
@@ -396,7 +396,7 @@ def test_a_long_line_of_json_is_refused() -> None:
 
 def test_a_list_of_events_may_stand_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_yaml, "MAX_VALUE_CHARACTERS", 70_000)
-    file = Endless(b"[", b'{"op":"settle"}, ')
+    file = EndlessFile(b"[", b'{"op":"settle"}, ')
     for event in read_raw(file, encoding=Encoding.YAML):
         assert event.value == {"op": "settle"}
         if file.taken > 300_000:

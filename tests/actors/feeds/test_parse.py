@@ -285,11 +285,11 @@ def test_a_whole_number_is_a_text(event: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("name", ["time", "estimated", "Estimate"])
 def test_a_time_of_an_ask_may_mean_its_estimate(name: str) -> None:
-    told = refusal(f"{{{ASK}, resources: {{pods: 1}}, {name}: 90m}}")
-    assert told.endswith("; did you mean estimate?")
+    message = refusal(f"{{{ASK}, resources: {{pods: 1}}, {name}: 90m}}")
+    assert message.endswith("; did you mean estimate?")
 
 
-def test_every_problem_is_told() -> None:
+def test_every_problem_is_reported() -> None:
     message = refusal("{op: add_ask, app: a/b, count: 0, x: 1, at: -1}")
 
     assert [problem.split(":")[0] for problem in message.split("; ") if ":" in problem[:12]] == [
@@ -297,7 +297,7 @@ def test_every_problem_is_told() -> None:
     ]  # fmt: skip
 
 
-def test_not_too_many_problems_are_told() -> None:
+def test_the_number_of_reported_problems_is_limited() -> None:
     message = refusal("{op: settle, " + ", ".join(f"x{n}: 1" for n in range(30)) + "}")
 
     assert message.endswith("; and 20 more problems")
@@ -504,7 +504,7 @@ def origin_of(text: str) -> int | None:
 
 
 def instants_of(*written: object) -> list[int]:
-    """Give the instants of events with these `at`, in JSON; None for no `at`."""
+    """Return the instants of events with these `at`, in JSON; None for no `at`."""
     events = [{**EVENT, "app": f"a{n}", "at": at} for n, at in enumerate(written)]
     found = items("".join(json.dumps(event) + "\n" for event in events), Encoding.JSON_LINES)
     assert not any(isinstance(item.content, Refused) for item in found)

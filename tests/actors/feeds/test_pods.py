@@ -34,7 +34,7 @@ def manifest(
     annotations: dict[str, Any] | None = None,
     **more: Any,  # noqa: ANN401 - whatever stands in a manifest
 ) -> dict[str, Any]:
-    """Give a Pod `p` of the application `a` that requests a core."""
+    """Return a Pod `p` of the application `a` that requests a core."""
     containers = [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]
     return {
         "apiVersion": "v1",
@@ -83,7 +83,7 @@ def test_its_containers_request_together() -> None:
     )
 
 
-def init(cpu: str, policy: str | None = None) -> dict[str, Any]:
+def init_container(cpu: str, policy: str | None = None) -> dict[str, Any]:
     return {"resources": {"requests": {"cpu": cpu}}, "restartPolicy": policy}
 
 
@@ -91,12 +91,12 @@ def init(cpu: str, policy: str | None = None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "vcore"),
     [
-        ({"initContainers": [init("1")]}, 1000),
-        ({"initContainers": [init("3"), init("2")]}, 3000),
-        ({"initContainers": [init("1", "Always"), init("3", "")]}, 4000),
-        ({"initContainers": [init("2"), init("500m", "Always")]}, 2000),
+        ({"initContainers": [init_container("1")]}, 1000),
+        ({"initContainers": [init_container("3"), init_container("2")]}, 3000),
+        ({"initContainers": [init_container("1", "Always"), init_container("3", "")]}, 4000),
+        ({"initContainers": [init_container("2"), init_container("500m", "Always")]}, 2000),
         ({"overhead": {"cpu": "250m"}}, 1250),
-        ({"initContainers": [init("3")], "overhead": {"cpu": 1}}, 4000),
+        ({"initContainers": [init_container("3")], "overhead": {"cpu": 1}}, 4000),
         ({"resources": {"requests": {"cpu": 2}}, "overhead": {"cpu": 1}}, 3000),
         ({"resources": {"requests": {"memory": 0}, "limits": {"cpu": "x"}}}, 1000),
         ({"containers": None, "resources": {"requests": {"cpu": 2}}}, 2000),
@@ -379,10 +379,10 @@ def test_one_that_goes_belongs_to_an_application() -> None:
 
 
 def test_the_ask_has_every_attribute_that_a_pod_can_give() -> None:
-    given = {"app", "ask", "resources", "priority", "priority_class", "selector", "gang", "says"}
-    given |= {"estimate_us", "tolerations", "affinity"}
+    from_pod = {"app", "ask", "resources", "priority", "priority_class", "selector", "gang", "says"}
+    from_pod |= {"estimate_us", "tolerations", "affinity"}
 
-    assert {attribute.name for attribute in attrs.fields(AddAsk)} - given == {
+    assert {attribute.name for attribute in attrs.fields(AddAsk)} - from_pod == {
         "timed_out", "count", "node", "run_for_us", "retries", "work", "devices",
         "run_limit_us", "start_by_us", "once",
     }  # fmt: skip
@@ -392,7 +392,7 @@ ASK = "op: add_ask, app: a, ask: x, resources: {vcore: 1}"
 COMMUNITY = "pod-group.scheduling.sigs.k8s.io"
 
 
-def asked(annotations: str, more: str = "") -> AddAsk:
+def annotated_ask(annotations: str, more: str = "") -> AddAsk:
     found = content(event(annotations, more))
     assert isinstance(found, AddAsk), found
     return found
@@ -442,19 +442,19 @@ def event(annotations: str, more: str = "") -> str:
     ],
 )
 def test_what_annotations_say(annotations: str, gang: str | None, says: GangFields) -> None:
-    found = asked(annotations)
+    found = annotated_ask(annotations)
 
     assert (found.gang, found.says, found.timed_out) == (gang, says, False)
 
 
 def test_the_gang_may_be_named_by_the_field_alone() -> None:
-    found = asked("K/min-available: 3", ", gang: g")
+    found = annotated_ask("K/min-available: 3", ", gang: g")
 
     assert (found.gang, found.says) == ("default/g", GangFields(3))
 
 
 def test_the_field_and_the_annotation_may_both_name_it() -> None:
-    assert asked("K/name: default/g", ", gang: g").gang == "default/g"
+    assert annotated_ask("K/name: default/g", ", gang: g").gang == "default/g"
 
 
 def test_without_annotations() -> None:
@@ -469,7 +469,7 @@ def test_without_annotations() -> None:
     [("true", True), ("'true'", True), ("True", False), ("'false'", False), ("no", False)],
 )
 def test_a_timeout_counts_only_if_it_is_true(written: str, timed_out: bool) -> None:
-    assert asked(f"K/name: g, K/timeout: {written}").timed_out is timed_out
+    assert annotated_ask(f"K/name: g, K/timeout: {written}").timed_out is timed_out
 
 
 @pytest.mark.parametrize(("written", "timed_out"), [("true", True), ("false", False), ("1", False)])
@@ -557,23 +557,23 @@ def test_of_a_pod_group_fewer_keys_count() -> None:
 
 
 def test_labels_and_annotations_have_to_agree() -> None:
-    def marked(mode: str) -> ParsedAnnotations:
+    def mode_of(mode: str) -> ParsedAnnotations:
         return MEMBER_ANNOTATIONS.parse({f"{KOORDINATOR}/mode": mode})
 
-    agreed = gang_settings({"labels": marked("Strict"), "annotations": marked("strict")})
+    agreed = gang_settings({"labels": mode_of("Strict"), "annotations": mode_of("strict")})
     assert agreed.values == {"mode": GangMode.STRICT}
     with pytest.raises(
         FieldError, match=r"^annotations\.gang.*'NonStrict' differs from 'Strict' of "
     ):
-        gang_settings({"labels": marked("Strict"), "annotations": marked("NonStrict")})
+        gang_settings({"labels": mode_of("Strict"), "annotations": mode_of("NonStrict")})
 
 
 # OBJECT-30
 
 
 def test_the_annotation_says_what_is_left_of_an_ask() -> None:
-    said = '{"node": "n1", "env": {"A": "yes"}, "estimate": "1m30s", "retries": null}'
-    found = ask_of(manifest({"activeDeadlineSeconds": 60}, annotations={"muster/ask": said}))
+    text = '{"node": "n1", "env": {"A": "yes"}, "estimate": "1m30s", "retries": null}'
+    found = ask_of(manifest({"activeDeadlineSeconds": 60}, annotations={"muster/ask": text}))
 
     assert found == AddAsk(
         *("a", "p", CORE), node="n1", work=Work(env={"A": "yes"}), estimate_us=90_000_000

@@ -81,14 +81,14 @@ def first_seq(feed: KeptFeed) -> int:
     return 0 if feed.facts is None else feed.facts.coordinator.announced
 
 
-def told(items: list[FeedItem]) -> list[tuple[int, int, str]]:
+def summaries_of(items: list[FeedItem]) -> list[tuple[int, int, str]]:
     return [(item.index, item.at_us // S, type(item.content).__name__) for item in items]
 
 
 def test_its_items(tmp_path: Path) -> None:
     directory = small(tmp_path / "state").close()
 
-    assert told(list(read_feed(str(directory)))) == [
+    assert summaries_of(list(read_feed(str(directory)))) == [
         (0, 1, "AddNode"),
         (1, 1, "AddApp"),
         (1, 1, "Settle"),
@@ -109,7 +109,7 @@ def test_where_the_first_batches_were_removed(tmp_path: Path) -> None:
     with KeptFeed(directory) as feed:
         assert feed.facts is not None
         assert (feed.after, feed.last, feed.facts.coordinator.now_us) == (2, 4, 2 * S)
-        assert told(list(feed.items())) == [
+        assert summaries_of(list(feed.items())) == [
             (2, 3, "Settle"),
             (3, 4, "AddAsk"),
             (4, 4, "RemoveAsk"),
@@ -143,14 +143,14 @@ def test_what_is_written_later_is_not_in_it(tmp_path: Path) -> None:
         rest = list(items)
         keeper.close()
 
-    assert told(rest)[-1] == (4, 4, "Settle")
+    assert summaries_of(rest)[-1] == (4, 4, "Settle")
 
 
 def test_up_to_an_instant(tmp_path: Path) -> None:
     directory = small(tmp_path / "state").close()
 
     with KeptFeed(directory, until_us=3 * S) as feed:
-        assert told(list(feed.items()))[-1] == (2, 3, "Settle")
+        assert summaries_of(list(feed.items()))[-1] == (2, 3, "Settle")
 
 
 @pytest.mark.parametrize("name", ["nothing", "."])

@@ -21,7 +21,7 @@ def imported(kind: str, source: Path, *options: object) -> tuple[list[Event], di
     return events, summary
 
 
-def of(events: list[Event], op: str) -> list[Event]:
+def events_of(events: list[Event], op: str) -> list[Event]:
     """Return the events of an operation, without its name."""
     return [
         {name: value for name, value in event.items() if name != "op"}
@@ -40,4 +40,4 @@ def refusal(kind: str, source: Path, *options: object) -> str:
     return result.stderr
 
 
-__all__ = ["Event", "imported", "of", "refusal", "written"]
+__all__ = ["Event", "events_of", "imported", "refusal", "written"]

@@ -46,7 +46,7 @@ class Kind:
         read: Reads a dump that was made of the sample of a name into a workload. It gives the
             workload nodes if the dump has none. It may raise :class:`FeedError` and
             :class:`ConfigError`.
-        parts: What stands between the columns of a line; empty for none.
+        parts: The separator of the columns of a line; empty for none.
         words: Values that mean something in such dumps.
     """
 
@@ -102,8 +102,8 @@ def _replay(feed: bytes) -> None:
     scheduler.settle()
     for announced in scheduler.announced:
         if announced.decision.kind is DecisionKind.REJECTED:
-            said = announced.as_map()
-            raise FaultError(f"the replay refuses an event: {said}\n{feed.decode()[:4000]}")
+            fields = announced.as_map()
+            raise FaultError(f"the replay refuses an event: {fields}\n{feed.decode()[:4000]}")
 
 
 def mutant(kind: Kind, dump: bytes, chance: random.Random) -> bytes:

@@ -81,8 +81,8 @@ def test_a_context_is_chosen(tmp_path: Path) -> None:
 
 
 def test_of_several_files_the_first_that_names_something_counts(tmp_path: Path) -> None:
-    mine = "users:\n- name: ann\n  user: {token: mine}\ncurrent-context: here\n"
-    files = [written(tmp_path, mine, "mine"), written(tmp_path, CONFIG)]
+    user_file = "users:\n- name: ann\n  user: {token: mine}\ncurrent-context: here\n"
+    files = [written(tmp_path, user_file, "mine"), written(tmp_path, CONFIG)]
 
     assert header(read_kubeconfig(files)) == "Bearer mine"
 
@@ -95,7 +95,7 @@ def test_which_files_there_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("old", "new", "message"),
     [
         ("current-context: here", "", "FILE: has no current-context: name one"),
         (
@@ -113,8 +113,8 @@ def test_which_files_there_are(tmp_path: Path) -> None:
         ("preferences: {}", "clusters: 5", "stands here twice"),
     ],
 )
-def test_a_wrong_file_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
-    assert says in problems(written(tmp_path, CONFIG.replace(old, new)))
+def test_a_wrong_file_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert message in problems(written(tmp_path, CONFIG.replace(old, new)))
 
 
 def test_a_token_in_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
@@ -135,14 +135,14 @@ def test_a_token_in_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None
 PLUGIN = """\
 import json, os, sys
 from pathlib import Path
-told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 assert os.environ["WHO"] == "ann"
 runs = Path(sys.argv[1])
 runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
-status = {"token": told["spec"]["cluster"]["server"] + "#" + str(len(runs.read_text()))}
+status = {"token": info["spec"]["cluster"]["server"] + "#" + str(len(runs.read_text()))}
 if len(runs.read_text()) == 3:
     status["expirationTimestamp"] = "2020-01-01T00:00:00Z"
-print(json.dumps({"apiVersion": told["apiVersion"], "kind": "ExecCredential", "status": status}))
+print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}))
 """
 
 
@@ -168,7 +168,7 @@ def test_a_plugin_is_run_when_there_is_no_credential(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("import sys; sys.exit('log in first')", "has ended with 1: log in first"),
         ("print('{}')", "has printed no ExecCredential with a status"),
@@ -179,10 +179,10 @@ def test_a_plugin_is_run_when_there_is_no_credential(tmp_path: Path) -> None:
         ("print('{\"status\": {}}')", "has printed neither a token nor a certificate"),
     ],
 )
-def test_a_plugin_that_fails_says_why(tmp_path: Path, text: str, says: str) -> None:
+def test_a_plugin_that_fails_says_why(tmp_path: Path, text: str, message: str) -> None:
     access = with_plugin(tmp_path, text)
 
-    with pytest.raises(AccessError, match=says):
+    with pytest.raises(AccessError, match=message):
         header(access)
 
 

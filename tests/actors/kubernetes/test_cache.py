@@ -1,4 +1,4 @@
-"""What has changed in a cluster is mended at once, unless only labels of nodes have changed."""
+"""Changes in a cluster are reconciled at once, unless only labels of nodes have changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.kubernetes.world import Object, node_of, pod_of
 
 @pytest.fixture
 def cache() -> Cache:
-    """Give what is known of a cluster of one node, all of which is mended."""
+    """Return the cache of a cluster of one node, all of which is reconciled."""
     cache = Cache()
     cache.note_node(read_node(node_of("n")))
     cache.dirty_nodes.clear()
@@ -42,7 +42,7 @@ def test_nothing_has_time_once_something_is_urgent(cache: Cache) -> None:
     assert not cache.has_time
 
 
-def test_a_pod_is_urgent_and_may_have_to_be_told(cache: Cache) -> None:
+def test_a_new_pod_is_urgent_and_may_need_a_status(cache: Cache) -> None:
     pod = pod_of("p")
     pod["metadata"]["uid"] = "uid-p"
     cache.note_pod(read_pod(pod, "muster"))
@@ -51,7 +51,7 @@ def test_a_pod_is_urgent_and_may_have_to_be_told(cache: Cache) -> None:
     assert list(cache.unexplained) == ["uid-p"]
 
 
-def test_pods_of_others_are_not_told(cache: Cache) -> None:
+def test_pods_of_others_need_no_status(cache: Cache) -> None:
     cache.note_pod(read_pod(pod_of("p", scheduler="other"), "muster"))
     cache.note_pod(read_pod(pod_of("q", nodeName="n"), "muster"))
 

@@ -1,4 +1,4 @@
-"""What is let in of what was seen of a cluster; without one, in virtual time."""
+"""Which events the objects of a cluster become; without a cluster, in virtual time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_what_was_refused_is_tried_again_also_while_much_happens(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_pending_pod_whose_ask_somebody_has_removed_gets_another_one(
+async def test_a_pending_pod_whose_ask_was_removed_gets_another_one(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     cache = Cache()
@@ -69,7 +69,7 @@ async def test_a_pod_that_is_bound_while_it_changes_has_one_ask(
         cache.note_pod(read_pod(seen_pod("a", labels={"applicationId": "one"}), "muster"))
         nursery.start_soon(intake.feed, scheduler, ready)
         await ready.wait()
-        # It is bound by now, and nobody has told the cache.
+        # It is bound by now, and the cache does not know.
         cache.note_pod(read_pod(seen_pod("a", labels={"applicationId": "two"}), "muster"))
         await trio.sleep(1)
         apps = (await scheduler.snapshot()).apps

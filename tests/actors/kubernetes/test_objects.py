@@ -136,7 +136,7 @@ def test_a_pod_of_a_newer_server() -> None:
 
     assert not found.unsupported
     assert found.identity.owner == "Job/train"
-    # What is said of the whole pod replaces the sum, and its overhead comes on top.
+    # Requests of the whole pod replace the sum, and its overhead comes on top.
     assert found.takes == {"vcore": 3250, "memory": 4 << 30, "x.io/disk": 2, "pods": 1}
     assert found.condition is not None
     assert found.condition.message == "it waits"

@@ -1,7 +1,7 @@
-"""An agent that says what a test tells it; a process of its own, which knows no Ray.
+"""An agent that says what a test makes it say; a process of its own, without Ray.
 
-The address that it is to connect to is the socket of the test. Whatever it hears it passes on there,
-and what it gets from there it does. Its argument is the folder with the package ``msgpack``: it runs
+The address that it connects to is the socket of the test. It passes every message there, and carries
+out the commands that come from there. Its argument is the folder with the package ``msgpack``: it runs
 without ``site``, to start quickly.
 """
 
@@ -24,10 +24,10 @@ BEAT_S = 0.1
 
 
 class FakeAgent:
-    """Stands between the program and the test."""
+    """Relays messages between the program and the test."""
 
     def __init__(self) -> None:
-        self.heard = msgpack.Unpacker()
+        self.unpacker = msgpack.Unpacker()
         self.orders = msgpack.Unpacker()
         self.test: _socket.socket | None = None
         self.beats = True
@@ -44,7 +44,7 @@ class FakeAgent:
                 sources.append(self.test.fileno())
             ready, _, _ = select.select(sources, [], [], BEAT_S)
             if 0 in ready:
-                self.hear(os.read(0, 65536))
+                self.handle(os.read(0, 65536))
             if self.test is not None and self.test.fileno() in ready:
                 self.obey(self.test)
             if self.beats and time.monotonic() >= self.beaten + BEAT_S:
@@ -52,7 +52,7 @@ class FakeAgent:
                 self.write(msgpack.packb({"say": "beat"}))
 
     def obey(self, test: _socket.socket) -> None:
-        """Do what the test has told it so far."""
+        """Carry out the commands that the test has sent so far."""
         while True:
             try:
                 data = test.recv(65536, _socket.MSG_DONTWAIT)
@@ -62,34 +62,34 @@ class FakeAgent:
                 os._exit(3)  # the test has gone
             self.orders.feed(data)
             for order in self.orders:
-                self.do(order)
+                self.execute(order)
 
-    def hear(self, data: bytes) -> None:
+    def handle(self, data: bytes) -> None:
         if not data:
             self.listens = False
-            self.tell({"end": True})
+            self.report({"end": True})
             if not self.stays:
                 os._exit(0)
-        self.heard.feed(data)
-        for message in self.heard:
+        self.unpacker.feed(data)
+        for message in self.unpacker:
             if message["do"] == "connect":
                 self.test = _socket.socket(_socket.AF_UNIX)
                 self.test.connect(message["address"])
-                self.tell({"pid": os.getpid()})
-            if message["do"] == "survivors":  # so a test can wait until all was heard
+                self.report({"pid": os.getpid()})
+            if message["do"] == "survivors":  # so a test can wait until everything was read
                 if self.test is not None:
-                    self.obey(self.test)  # the test has told it that before it has asked
+                    self.obey(self.test)  # the test has sent them before it has asked
                 self.write(msgpack.packb({"say": "survivors", "survivors": self.survivors}))
                 continue
-            self.tell({"heard": message})
+            self.report({"received": message})
             if message["do"] == "cancel" and self.cancels:
                 self.write(msgpack.packb({"say": "cancelled", "id": message["id"], "gone": True}))
 
-    def tell(self, what: dict[str, Any]) -> None:
+    def report(self, message: dict[str, Any]) -> None:
         if self.test is not None:
-            self.test.sendall(msgpack.packb(what))
+            self.test.sendall(msgpack.packb(message))
 
-    def do(self, order: dict[str, Any]) -> None:
+    def execute(self, order: dict[str, Any]) -> None:
         match order:
             case {"say": message}:
                 self.write(msgpack.packb(message))
@@ -99,7 +99,7 @@ class FakeAgent:
                 sys.stderr.write(text)
                 sys.stderr.flush()
             case {"sync": _}:
-                self.tell({"synced": True})
+                self.report({"synced": True})
             case {"close": number}:
                 self.beats = False
                 os.close(number)

@@ -1,4 +1,4 @@
-"""Agents that do what a test says: what the tests of the program's side share."""
+"""Agents that a test controls, for the tests of the program's side."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NODE: Final[dict[str, Any]] = {
 
 
 def node(number: str, **changes: object) -> dict[str, Any]:
-    """Give a node of Ray."""
+    """Return a node of Ray."""
     return {**NODE, "id": number, **changes}
 
 
@@ -45,15 +45,15 @@ class Puppet:
         self._stream = stream
         self._orders = msgpack.Unpacker()
         self.pid = 0
-        #: What it has told that no test has read, once the program has left it.
+        #: The messages that no test has read, once the program has left it.
         self.rest: list[dict[str, Any]] = []
 
     async def next(self) -> dict[str, Any]:
-        """Wait for what it tells; an empty map when it has gone."""
+        """Wait for its next message; an empty map when it has ended."""
         while True:
-            told: dict[str, Any]
-            for told in self._orders:
-                return told
+            message: dict[str, Any]
+            for message in self._orders:
+                return message
             try:
                 data = await self._stream.receive_some(65536)
             except trio.BrokenResourceError:  # it has ended without reading everything
@@ -62,29 +62,29 @@ class Puppet:
                 return {}
             self._orders.feed(data)
 
-    async def heard(self, do: str) -> dict[str, Any]:
-        """Wait for the next message from the program, which is this one.
+    async def expect(self, do: str) -> dict[str, Any]:
+        """Wait for the next message from the program, which must be this one.
 
         A wish to look at the nodes is passed over if it is not meant.
         """
-        told = await self.next()
-        while do != "follow" and told.get("heard", {}).get("do") == "follow":
-            told = await self.next()
-        message: dict[str, Any] = told.get("heard", told)
-        assert message.get("do") == do, told
+        received = await self.next()
+        while do != "follow" and received.get("received", {}).get("do") == "follow":
+            received = await self.next()
+        message: dict[str, Any] = received.get("received", received)
+        assert message.get("do") == do, received
         return message
 
     async def close(self) -> None:
         """Read what is left; it has ended."""
         with trio.move_on_after(10, shield=True):
-            while told := await self.next():
-                if told.get("heard", {}).get("do") != "follow":
-                    self.rest.append(told)
+            while message := await self.next():
+                if message.get("received", {}).get("do") != "follow":
+                    self.rest.append(message)
         with trio.CancelScope(shield=True):
             await self._stream.aclose()
 
     async def leave(self, *survivors: Mapping[str, Any]) -> None:
-        """Let it know runs of earlier programs."""
+        """Set the runs of earlier programs that it reports."""
         await self.order(survivors=survivors)
         await self.order(sync=True)
         assert (await self.next()).get("synced")
@@ -93,7 +93,7 @@ class Puppet:
         await self._stream.send_all(msgpack.packb(order))
 
     async def say(self, say: str, **fields: object) -> None:
-        """Let it say something to the program."""
+        """Let it send a message to the program."""
         await self.order(say={"say": say, **fields})
 
     async def started(self, run: Mapping[str, Any]) -> None:
@@ -109,16 +109,16 @@ class Puppet:
         await self.say("cancelled", id=run["id"], gone=True)
 
     async def begin(self) -> dict[str, Any]:
-        """Hear of a run, and say that it has started."""
-        run = await self.heard("run")
+        """Wait for the order to begin a run, and report its start."""
+        run = await self.expect("run")
         await self.started(run)
         return run
 
     async def greet(self, *nodes: Mapping[str, Any]) -> None:
         """Connect, and list nodes."""
-        await self.heard("connect")
+        await self.expect("connect")
         await self.say("connected", ray="2.0", python="3.11")
-        await self.heard("follow")
+        await self.expect("follow")
         await self.say("nodes", nodes=nodes)
 
     def beaten(self) -> AbstractContextManager[None]:
@@ -161,7 +161,7 @@ class Agents:
 
 @asynccontextmanager
 async def agents(folder: Path) -> AsyncGenerator[Agents]:
-    """Be there for the agents of a program."""
+    """Listen for the agents of a program."""
     python = folder / "python"
     fake = Path(__file__).with_name("fake_agent.py")
     # It starts for nearly every test: without what it does not need.
@@ -201,7 +201,7 @@ async def connected(
     *nodes: Mapping[str, Any],
     **options: Any,  # noqa: ANN401 - those of `connect`
 ) -> AsyncGenerator[Stage]:
-    """Be connected to an agent, which has listed nodes."""
+    """Connect to an agent that has listed nodes."""
     found: list[Puppet] = []
 
     async def greet(them: Agents) -> None:
@@ -219,7 +219,7 @@ async def connected(
 
 @asynccontextmanager
 async def passing(stage: Stage, clock: MockClock) -> AsyncGenerator[None]:
-    """Let time pass during a block, in steps in which the agent is heard."""
+    """Let time pass during a block, in steps, so that the agent's messages are read."""
 
     async def pass_time() -> None:
         while True:
@@ -235,7 +235,7 @@ async def passing(stage: Stage, clock: MockClock) -> AsyncGenerator[None]:
 
 
 async def begun(stage: Stage, clock: MockClock, agent: Puppet) -> dict[str, Any]:
-    """Hear of a run that begins when its time has come, and say that it has started."""
+    """Wait for the order to begin a run, whose time has come, and report its start."""
     async with passing(stage, clock):
         return await agent.begin()
 
@@ -277,7 +277,7 @@ async def scheduled(
             yield running, stage.agent, stage
 
 
-async def asked(scheduler: muster.Scheduler, ask: str = "k") -> muster.Ask:
+async def add_ask(scheduler: muster.Scheduler, ask: str = "k") -> muster.Ask:
     """Ask for a core, of an application that comes with the first one."""
     if "a" not in (await scheduler.snapshot()).apps:
         await scheduler.add_app("a", "root.q")
@@ -286,6 +286,6 @@ async def asked(scheduler: muster.Scheduler, ask: str = "k") -> muster.Ask:
 
 async def running(scheduler: muster.Scheduler, agent: Puppet) -> muster.Allocation:
     """Have an ask whose work runs."""
-    ask = await asked(scheduler)
+    ask = await add_ask(scheduler)
     await agent.begin()
     return await ask.bound()

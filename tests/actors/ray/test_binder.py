@@ -18,7 +18,7 @@ from muster.ray import Call, Command, RayBinder, RayLostError, Result, RunFailed
 from tests.actors.ray.puppets import (
     ONE,
     Puppet,
-    asked,
+    add_ask,
     connected,
     followed,
     node,
@@ -35,8 +35,8 @@ async def test_a_command_is_run_on_the_node_of_its_ask(tmp_path: Path) -> None:
     async with scheduled(
         tmp_path, command, done=lambda _, result: done.append(result), grace_period=3
     ) as (scheduler, agent, _):
-        ask = await asked(scheduler)
-        run = await agent.heard("run")
+        ask = await add_ask(scheduler)
+        run = await agent.expect("run")
         await agent.started(run)
         allocation = await ask.bound()
         await agent.ended(run, 5)
@@ -82,7 +82,7 @@ async def test_a_callable_is_called_and_its_value_comes_back(tmp_path: Path) -> 
         agent,
         _,
     ):
-        ask = await asked(scheduler)
+        ask = await add_ask(scheduler)
         run = await agent.begin()
         allocation = await ask.bound()
         value = pickle.dumps({"x": [1, 2]})
@@ -105,8 +105,8 @@ async def test_a_function_is_sent_to_the_worker(tmp_path: Path) -> None:
         return factor * number
 
     async with scheduled(tmp_path, Call(times, (5,))) as (scheduler, agent, _):
-        await asked(scheduler)
-        work = (await agent.heard("run"))["work"]
+        await add_ask(scheduler)
+        work = (await agent.expect("run"))["work"]
 
         assert pickle.loads(work["function"])(7) == 21
 
@@ -114,17 +114,17 @@ async def test_a_function_is_sent_to_the_worker(tmp_path: Path) -> None:
 async def test_work_that_is_preempted_is_cancelled_and_waited_for(tmp_path: Path) -> None:
     async with scheduled(tmp_path, grace_period=4) as (scheduler, agent, _):
         await agent.order(cancels=False)
-        ask = await asked(scheduler)
+        ask = await add_ask(scheduler)
         run = await agent.begin()
         await ask.bound()
         await scheduler.remove_app("a")
 
-        assert await agent.heard("cancel") == {"do": "cancel", "id": run["id"], "grace_s": 4}
+        assert await agent.expect("cancel") == {"do": "cancel", "id": run["id"], "grace_s": 4}
         # The next run of the same ask waits for the end of the first.
-        await asked(scheduler)
+        await add_ask(scheduler)
         await scheduler.settle()
         await agent.cancelled(run)
-        second = await agent.heard("run")
+        second = await agent.expect("run")
         assert second["id"] != run["id"]
         assert second["name"].startswith("a/k/")
         await agent.started(second)
@@ -137,8 +137,8 @@ async def test_work_that_is_preempted_is_cancelled_and_waited_for(tmp_path: Path
 )
 async def test_what_is_not_started_counts(tmp_path: Path, how: str, error: type[Exception]) -> None:
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
-        ask = await asked(scheduler)
-        await agent.failed(await agent.heard("run"), how)
+        ask = await add_ask(scheduler)
+        await agent.failed(await agent.expect("run"), how)
 
         with pytest.raises(muster.BindFailedError) as raised:
             await ask.bound()
@@ -146,10 +146,10 @@ async def test_what_is_not_started_counts(tmp_path: Path, how: str, error: type[
     assert str(raised.value.__cause__) == "SomeError: the text"
 
 
-async def test_an_error_without_details_is_told_once(tmp_path: Path) -> None:
+async def test_an_error_without_details_is_reported_once(tmp_path: Path) -> None:
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
-        ask = await asked(scheduler)
-        run = await agent.heard("run")
+        ask = await add_ask(scheduler)
+        run = await agent.expect("run")
         await agent.say(
             "failed", id=run["id"], how="work", error="no such file", text="no such file"
         )
@@ -160,7 +160,7 @@ async def test_an_error_without_details_is_told_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "args", "told"),
+    ("function", "args", "message"),
     [
         ("nowhere", (), "function: 'nowhere' must be 'package.module:name'"),
         (":name", (), "function: ':name' must be 'package.module:name'"),
@@ -169,16 +169,16 @@ async def test_an_error_without_details_is_told_once(tmp_path: Path) -> None:
         (abs, "text", "args: 'text' must be a list or tuple of the arguments"),
     ],
 )
-def test_a_call_is_checked(function: Any, args: Any, told: str) -> None:  # noqa: ANN401
+def test_a_call_is_checked(function: Any, args: Any, message: str) -> None:  # noqa: ANN401
     with pytest.raises((TypeError, ValueError)) as raised:
         Call(function, args)
-    assert str(raised.value) == told
+    assert str(raised.value) == message
 
 
 async def test_a_member_whose_gang_was_not_started_is_not_to_blame(tmp_path: Path) -> None:
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
-        ask = await asked(scheduler)
-        await agent.failed(await agent.heard("run"), "gate")
+        ask = await add_ask(scheduler)
+        await agent.failed(await agent.expect("run"), "gate")
         second = await agent.begin()
         allocation = await ask.bound()
         await agent.ended(second)
@@ -192,7 +192,7 @@ async def test_a_gang_has_a_gate(tmp_path: Path) -> None:
         await scheduler.add_app("a", "root.q")
         await scheduler.add_ask("a", "x", ONE, gang="g")
         await scheduler.add_ask("a", "y", ONE, gang="g")
-        first, second = await agent.heard("run"), await agent.heard("run")
+        first, second = await agent.expect("run"), await agent.expect("run")
 
         step = min(int(run["name"].rpartition("/")[2]) for run in (first, second))
         gate = {"name": f"default/g/{step}", "peers": 2, "reserve": True}
@@ -213,13 +213,13 @@ async def test_a_member_that_cannot_be_sent_lets_the_others_not_wait(tmp_path: P
         await scheduler.add_app("a", "root.q")
         await scheduler.add_ask("a", "x", ONE, gang="g")
         await scheduler.add_ask("a", "y", ONE, gang="g")
-        heard = dict[str, Any]()
-        while not heard.keys() >= {"miss", "run"}:
-            message = (await agent.next())["heard"]
-            heard[message["do"]] = message
-        assert heard["miss"]["gate"] == heard["run"]["gate"]
-        assert heard["miss"]["text"] == "a/x cannot be started: ValueError"
-        await agent.failed(heard["run"], "gate")
+        orders = dict[str, Any]()
+        while not orders.keys() >= {"miss", "run"}:
+            message = (await agent.next())["received"]
+            orders[message["do"]] = message
+        assert orders["miss"]["gate"] == orders["run"]["gate"]
+        assert orders["miss"]["text"] == "a/x cannot be started: ValueError"
+        await agent.failed(orders["run"], "gate")
 
 
 async def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_work_that_done_judges_as_failed_has_failed(tmp_path: Path) -> Non
         raise muster.WorkFailedError(f"exit status {result.status}")
 
     async with scheduled(tmp_path, done=done) as (scheduler, agent, _):
-        ask = await asked(scheduler)
+        ask = await add_ask(scheduler)
         run = await agent.begin()
         allocation = await ask.bound()
         await agent.ended(run, 9)
@@ -244,7 +244,7 @@ async def test_when_the_agent_dies_all_begins_again(tmp_path: Path, mock_clock: 
         agent,
         stage,
     ):
-        ask = await asked(scheduler)
+        ask = await add_ask(scheduler)
         await agent.begin()
         allocation = await ask.bound()
         agent.kill()
@@ -272,8 +272,8 @@ async def test_a_run_without_a_binder(tmp_path: Path) -> None:
             await stage.agent.ended(await stage.agent.begin(), 3)
 
         await nursery.start(stage.ray.follow, scheduler)
-        await stage.agent.heard("follow")
-        allocation = await (await asked(scheduler)).bound()
+        await stage.agent.expect("follow")
+        allocation = await (await add_ask(scheduler)).bound()
         nursery.start_soon(answer)
         async with allocation.running():
             result = await stage.ray.run(
@@ -292,14 +292,14 @@ async def test_arguments_are_checked(tmp_path: Path, options: dict[str, Any]) ->
             RayBinder(stage.ray, lambda _: "true", **options)
 
 
-async def test_a_run_whose_end_is_never_told_does_not_hold_the_program(
+async def test_a_run_whose_end_is_never_reported_does_not_hold_the_program(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with scheduled(tmp_path, grace_period=5) as (scheduler, agent, stage):
         await agent.order(cancels=False)
         allocation = await running(scheduler, agent)
         await scheduler.remove_app("a")
-        await agent.heard("cancel")
+        await agent.expect("cancel")
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(36):
             mock_clock.jump(1)
@@ -316,7 +316,7 @@ async def test_a_run_whose_node_is_gone_waits_for_the_scheduler_to_hear_of_it(
         agent,
         stage,
     ):
-        ask = await asked(scheduler)
+        ask = await add_ask(scheduler)
         run = await agent.begin()
         allocation = await ask.bound()
         await agent.failed(run, "node_lost")
@@ -337,7 +337,7 @@ async def test_a_run_whose_node_only_ray_has_lost_fails_after_a_while(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with scheduled(tmp_path, scheduler={"bind_attempts": 1}) as (scheduler, agent, stage):
-        ask = await asked(scheduler)
+        ask = await add_ask(scheduler)
         run = await agent.begin()
         allocation = await ask.bound()
         await agent.failed(run, "node_lost")
@@ -353,7 +353,7 @@ async def test_a_node_that_ray_does_not_know_is_refused(tmp_path: Path) -> None:
     async with scheduled(tmp_path, nodes=0, scheduler={"bind_attempts": 1}) as (scheduler, _, _):
         await scheduler.add_node("nowhere", ONE)
         with pytest.raises(muster.BindFailedError) as raised:
-            await (await asked(scheduler)).bound()
+            await (await add_ask(scheduler)).bound()
     assert str(raised.value.__cause__) == "nowhere is not a node of Ray"
 
 
@@ -381,9 +381,9 @@ async def test_an_amount_that_ray_cannot_count_is_refused(tmp_path: Path) -> Non
 async def test_work_that_cannot_be_sent_is_refused(
     tmp_path: Path, work: object, message: str | None
 ) -> None:
-    given = cast("Call", work)
-    async with scheduled(tmp_path, given, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
-        ask = await asked(scheduler)
+    call = cast("Call", work)
+    async with scheduled(tmp_path, call, scheduler={"bind_attempts": 1}) as (scheduler, agent, _):
+        ask = await add_ask(scheduler)
         if message is None:
             await agent.ended(await agent.begin())
             return
@@ -398,14 +398,14 @@ async def test_what_work_raises_is_the_cause(tmp_path: Path) -> None:
 
     async with scheduled(tmp_path, work, scheduler={"bind_attempts": 1}) as (scheduler, _, _):
         with pytest.raises(muster.BindFailedError) as raised:
-            await (await asked(scheduler)).bound()
+            await (await add_ask(scheduler)).bound()
     assert isinstance(raised.value.__cause__, KeyError)
 
 
 async def test_a_value_that_cannot_be_unpickled_is_an_error_of_the_work(tmp_path: Path) -> None:
     async with scheduled(tmp_path, Call(print)) as (scheduler, agent, _):
-        ask = await asked(scheduler)
-        run = await agent.heard("run")
+        ask = await add_ask(scheduler)
+        run = await agent.expect("run")
         await agent.started(run)
         await agent.say("ended", id=run["id"], status=None, value=b"garbage")
         with pytest.raises(muster.AskFailedError, match="cannot be unpickled here") as raised:
@@ -443,7 +443,7 @@ async def test_a_run_without_a_binder_ends_with_its_node(
         muster.open_scheduler() as scheduler,
         followed(stage.ray, scheduler),
     ):
-        allocation = await (await asked(scheduler)).bound()
+        allocation = await (await add_ask(scheduler)).bound()
         with pytest.raises(muster.AllocationLostError, match="node_lost"):
             async with allocation.running(), trio.open_nursery() as nursery:
                 nursery.start_soon(stage.ray.run, allocation, "true")
@@ -451,12 +451,12 @@ async def test_a_run_without_a_binder_ends_with_its_node(
                 stage.agent.kill()
 
 
-async def test_without_a_follower_a_run_hears_that_the_agent_was_lost(
+async def test_without_a_follower_a_run_learns_that_the_agent_was_lost(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with connected(tmp_path, node("a1")) as stage, muster.open_scheduler() as scheduler:
         await scheduler.add_node("a1", ONE)
-        allocation = await (await asked(scheduler)).bound()
+        allocation = await (await add_ask(scheduler)).bound()
         with pytest.raises(ExceptionGroup) as raised:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stage.ray.run, allocation, "true")
@@ -474,8 +474,8 @@ async def gang(scheduler: muster.Scheduler, size: int, members: int = 0) -> tupl
 
 
 async def begun_together(agent: Puppet, count: int) -> dict[str, dict[str, Any]]:
-    """Hear of the runs of members that have one gate; return them by their nodes."""
-    runs = [await agent.heard("run") for _ in range(count)]
+    """Wait for the orders to begin members of one gate; return them by their nodes."""
+    runs = [await agent.expect("run") for _ in range(count)]
     gates = {(run["gate"]["name"], run["gate"]["peers"]) for run in runs}
     assert len(gates) == 1
     assert gates.pop()[1] == count
@@ -492,7 +492,7 @@ async def test_members_that_fail_one_after_the_other_come_again_as_a_whole(tmp_p
         for _ in range(3):
             runs = await begun_together(agent, 2)
             await agent.failed(runs["a1"], "not_started")
-            await stage.ray.survivors()  # it has heard of it
+            await stage.ray.survivors()  # it has read the message
             await agent.failed(runs["a2"], "gate")
         for run in (await begun_together(agent, 2)).values():
             await agent.started(run)
@@ -528,7 +528,7 @@ async def test_member_that_is_cancelled_at_the_gate_comes_again_with_the_others(
         runs = await begun_together(agent, 2)
         lost, other = sorted(runs)
         await agent.say("nodes", nodes=[node(one) for one in ("a1", "a2", "a3") if one != lost])
-        assert (await agent.heard("cancel"))["id"] == runs[lost]["id"]
+        assert (await agent.expect("cancel"))["id"] == runs[lost]["id"]
         await agent.failed(runs[other], "gate")
         assert lost not in await begun_together(agent, 2)
 
@@ -560,13 +560,13 @@ async def test_member_that_comes_later_waits_until_the_gang_has_begun(tmp_path: 
         runs = list((await begun_together(agent, 2)).values())
         await stage.ray.survivors()
         await agent.started(runs[0])
-        later = await agent.heard("run")
+        later = await agent.expect("run")
         assert later["gate"] is None
         assert later["node"] not in {run["node"] for run in runs}
 
 
 def group(size: int) -> dict[str, Any]:
-    """Give the object of the gang."""
+    """Return the object of the gang."""
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
@@ -585,7 +585,7 @@ async def test_gang_that_has_become_smaller_begins(tmp_path: Path) -> None:
         runs = await begun_together(agent, 3)
         await scheduler.apply(group(2))
         await agent.say("nodes", nodes=[node("a2"), node("a3")])
-        assert (await agent.heard("cancel"))["id"] == runs["a1"]["id"]
+        assert (await agent.expect("cancel"))["id"] == runs["a1"]["id"]
         for name in ("a2", "a3"):
             await agent.failed(runs[name], "gate")
         assert set(await begun_together(agent, 2)) == {"a2", "a3"}

@@ -77,11 +77,11 @@ class Actor:
         self.was_asked_to_end = asyncio.Event()
         self.may_end = asyncio.Event()
         self.may_end.set()
-        self.about = Method(self._about)
+        self.about = Method(self._description)
         self.items = Method(self._items)
         self.end = Method(self._end)
 
-    async def _about(self) -> dict[str, Any]:
+    async def _description(self) -> dict[str, Any]:
         await self.may_answer.wait()
         if self.error is not None:
             raise self.error
@@ -192,21 +192,21 @@ class FakeRay:
 
 
 class Puppet:
-    """The runs of an agent, and what they say."""
+    """The runs of an agent, and the messages that they send."""
 
-    def __init__(self, talk: MessageWriter, heard: asyncio.StreamReader) -> None:
+    def __init__(self, talk: MessageWriter, messages: asyncio.StreamReader) -> None:
         self.ray = FakeRay()
         self.runs = AgentRuns(self.ray, talk, 0.05)  # type: ignore[arg-type]  # it has what is used
         self._unpacker = msgpack.Unpacker(max_buffer_size=0)
-        self._heard = heard
+        self._messages = messages
 
-    async def said(self) -> dict[str, Any]:
+    async def next(self) -> dict[str, Any]:
         """Wait for the next message."""
         while True:
             message: dict[str, Any]
             for message in self._unpacker:
                 return message
-            self._unpacker.feed(await self._heard.read(1_000_000))
+            self._unpacker.feed(await self._messages.read(1_000_000))
 
     def run(self, number: int, gate: GateOf | None = None, **more: Any) -> None:  # noqa: ANN401
         message = {
@@ -237,17 +237,17 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def play(body: Body) -> None:
-    """Let a test say what Ray does."""
+    """Run a test in which the test decides what Ray does."""
 
     async def main() -> None:
         read, write = os.pipe()
-        heard = asyncio.StreamReader()
+        stream = asyncio.StreamReader()
         talk = await open_output(os.fdopen(write, "wb", buffering=0))
         loop = asyncio.get_running_loop()
         pipe, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(heard), os.fdopen(read, "rb", buffering=0)
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(read, "rb", buffering=0)
         )
-        agent = Puppet(talk, heard)
+        agent = Puppet(talk, stream)
         try:
             await asyncio.wait_for(body(agent), LONG_S)
         finally:
@@ -265,12 +265,12 @@ def test_value_that_is_too_large_fails_its_run_and_no_other() -> None:
         agent.run(1)
         agent.run(2)
         (await agent.task(1)).give((STARTED, 7, 1), (ENDED, None, bytes(LARGEST_BYTES)))
-        assert (await agent.said())["say"] == "started"
-        failed = await agent.said()
+        assert (await agent.next())["say"] == "started"
+        failed = await agent.next()
         assert (failed["say"], failed["id"], failed["how"]) == ("failed", 1, "work")
         assert str(LARGEST_BYTES) in failed["error"]
         (await agent.task(2)).give((ENDED, None, b"v"))
-        assert await agent.said() == {"say": "ended", "id": 2, "status": None, "value": b"v"}
+        assert await agent.next() == {"say": "ended", "id": 2, "status": None, "value": b"v"}
 
     play(body)
 
@@ -280,7 +280,7 @@ def test_text_of_any_kind_is_said(text: str) -> None:
     async def body(agent: Puppet) -> None:
         agent.run(1)
         (await agent.task(1)).give((FAILED, f"Error: {text}", f"{text}the end"))
-        failed = await agent.said()
+        failed = await agent.next()
         assert (failed["say"], failed["how"]) == ("failed", "work")
         assert failed["error"].startswith("Error: ")
         assert failed["text"].endswith("the end")
@@ -308,8 +308,8 @@ def test_end_is_said_when_the_node_cannot_be_asked_any_more() -> None:
         agent.ray.small_raises = True
         agent.run(1)
         (await agent.task(1)).give((STARTED, 7, 1), RuntimeError("crashed"))
-        assert (await agent.said())["say"] == "started"
-        assert (await agent.said())["how"] == "lost"
+        assert (await agent.next())["say"] == "started"
+        assert (await agent.next())["how"] == "lost"
 
     play(body)
 
@@ -333,7 +333,7 @@ def test_member_without_amounts_needs_no_room(needs: set[int]) -> None:
         assert agent.ray.places == {1: None, 2: 0 if needs else None, 3: 1 if needs else None}
         for number in (1, 2, 3):
             agent.runs.cancel(number, 1.0)
-            assert (await agent.said())["say"] in {"cancelled", "failed"}
+            assert (await agent.next())["say"] in {"cancelled", "failed"}
 
     play(body)
 
@@ -347,7 +347,7 @@ def test_member_that_is_never_sent_fails_the_others(*, is_first: bool) -> None:
         if not is_first:
             (await agent.task(1)).give((PLACED, 7, 1))
             agent.runs.miss(gate(2), "the other one")
-        failed = await agent.said()
+        failed = await agent.next()
         assert (failed["id"], failed["how"], failed["error"]) == (1, "gate", "the other one")
         assert not agent.ray.gate.names, "nothing is kept of it where the members wait"
 
@@ -358,9 +358,9 @@ def test_late_member_of_a_gang_that_has_failed_fails() -> None:
     async def body(agent: Puppet) -> None:
         agent.run(1, gate(3))
         (await agent.task(1)).give((ENDED, None, None))
-        assert (await agent.said())["id"] == 1
+        assert (await agent.next())["id"] == 1
         agent.run(2, gate(3))
-        assert (await agent.said())["how"] == "gate"
+        assert (await agent.next())["how"] == "gate"
 
     play(body)
 
@@ -373,7 +373,7 @@ def test_adoption_that_is_cancelled_at_once_ends_the_run() -> None:
         actor = agent.ray.actors["a/k/1"] = Actor()
         agent.runs.adopt(5, "a/k/1", 1.0)
         agent.runs.cancel(5, 1.0)
-        assert await agent.said() == {"say": "cancelled", "id": 5, "gone": True}
+        assert await agent.next() == {"say": "cancelled", "id": 5, "gone": True}
         assert actor.was_asked_to_end.is_set()
         assert not agent.ray.actors
 
@@ -385,7 +385,7 @@ def test_adoption_waits_for_the_head() -> None:
         agent.ray.actors["a/k/1"] = Actor()
         agent.ray.is_away_for = 1
         agent.runs.adopt(5, "a/k/1", 1.0)
-        assert await agent.said() == {"say": "started", "id": 5, "pid": 7}
+        assert await agent.next() == {"say": "started", "id": 5, "pid": 7}
 
     play(body)
 
@@ -393,7 +393,7 @@ def test_adoption_waits_for_the_head() -> None:
 def test_what_is_not_there_cannot_be_adopted() -> None:
     async def body(agent: Puppet) -> None:
         agent.runs.adopt(5, "a/k/1", 1.0)
-        failed = await agent.said()
+        failed = await agent.next()
         assert (failed["id"], failed["how"]) == (5, "not_started")
 
     play(body)
@@ -433,7 +433,7 @@ def test_run_that_waits_for_an_earlier_one_is_cancelled_at_once() -> None:
         agent.runs.end_survivor("a/k/1", 30.0)
         agent.run(2)
         agent.runs.cancel(2, 30.0)
-        assert await agent.said() == {"say": "cancelled", "id": 2, "gone": True}
+        assert await agent.next() == {"say": "cancelled", "id": 2, "gone": True}
         earlier.may_end.set()
 
     play(body)
@@ -449,21 +449,21 @@ def test_run_that_begins_while_survivors_are_listed_is_none() -> None:
         await until(lambda: "a/k/2" in agent.ray.actors)
         agent.ray.names_may_come.set()
         await listing
-        said = await agent.said()
-        while said["say"] != "survivors":
-            said = await agent.said()
-        assert [one["name"] for one in said["survivors"]] == ["a/old/1"]
+        message = await agent.next()
+        while message["say"] != "survivors":
+            message = await agent.next()
+        assert [one["name"] for one in message["survivors"]] == ["a/old/1"]
 
     play(body)
 
 
 async def survivors(agent: Puppet) -> list[tuple[str, str]]:
     """List the detached runs of earlier agents: their names and states."""
-    asking = asyncio.ensure_future(agent.runs.survivors())
-    while (said := await agent.said())["say"] != "survivors":
-        assert said["say"] == "warning"
-    await asking
-    return [(one["name"], one["state"]) for one in said["survivors"]]
+    listing = asyncio.ensure_future(agent.runs.survivors())
+    while (message := await agent.next())["say"] != "survivors":
+        assert message["say"] == "warning"
+    await listing
+    return [(one["name"], one["state"]) for one in message["survivors"]]
 
 
 def test_survivor_that_does_not_answer_is_listed_as_silent_until_it_does() -> None:
@@ -513,11 +513,11 @@ def test_adoption_waits_for_an_answer() -> None:
         actor = agent.ray.actors["a/k/1"] = Actor()
         actor.may_answer.clear()
         agent.runs.adopt(5, "a/k/1", 1.0)
-        warning = await agent.said()
+        warning = await agent.next()
         assert warning["text"] == "the detached run a/k/1 does not answer; it is waited for"
         assert await survivors(agent) == []  # it is the program's own now
         actor.may_answer.set()
-        assert await agent.said() == {"say": "started", "id": 5, "pid": 7}
+        assert await agent.next() == {"say": "started", "id": 5, "pid": 7}
         assert not actor.was_asked_to_end.is_set()
 
     play(body)
@@ -528,9 +528,9 @@ def test_adoption_ends_with_the_death_of_what_does_not_answer() -> None:
         actor = agent.ray.actors["a/k/1"] = Actor()
         actor.error = ConnectionError("unavailable")
         agent.runs.adopt(5, "a/k/1", 1.0)
-        assert (await agent.said())["say"] == "warning"
+        assert (await agent.next())["say"] == "warning"
         actor.error = ValueError("it is dead")
-        failed = await agent.said()
+        failed = await agent.next()
         assert (failed["id"], failed["how"]) == (5, "not_started")
 
     play(body)
@@ -541,11 +541,11 @@ def test_adoption_of_what_does_not_answer_can_be_cancelled() -> None:
         actor = agent.ray.actors["a/k/1"] = Actor()
         actor.may_answer.clear()
         agent.runs.adopt(5, "a/k/1", 1.0)
-        assert (await agent.said())["say"] == "warning"
+        assert (await agent.next())["say"] == "warning"
         agent.runs.cancel(5, 30.0)
         await actor.was_asked_to_end.wait()
         actor.may_answer.set()
-        assert await agent.said() == {"say": "cancelled", "id": 5, "gone": True}
+        assert await agent.next() == {"say": "cancelled", "id": 5, "gone": True}
         assert not agent.ray.actors
 
     play(body)

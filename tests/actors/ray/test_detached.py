@@ -22,7 +22,7 @@ from tests.actors.ray.puppets import (
     ONE,
     Puppet,
     Stage,
-    asked,
+    add_ask,
     begun,
     connected,
     followed,
@@ -39,7 +39,7 @@ FAST: Final = 20
 
 
 def survivor(name: str, **changes: object) -> dict[str, Any]:
-    """Give a run of an earlier program, of a core on the node ``a1``."""
+    """Return a run of an earlier program, of a core on the node ``a1``."""
     return {
         "name": name,
         "node": "a1",
@@ -61,10 +61,10 @@ async def program(
     **options: Any,  # noqa: ANN401 - those of the binder
 ) -> AsyncGenerator[muster.Scheduler]:
     """Have a scheduler with a store, whose binder runs detached work."""
-    told: list[Result] = [] if done is None else done
-    given: dict[str, Any] = {"detached": True} | options
+    results: list[Result] = [] if done is None else done
+    keywords: dict[str, Any] = {"detached": True} | options
     binder = RayBinder(
-        stage.ray, lambda _: "true", done=lambda _, result: told.append(result), **given
+        stage.ray, lambda _: "true", done=lambda _, result: results.append(result), **keywords
     )
     async with (
         muster.open_scheduler(binder=binder, store=folder / "state") as scheduler,
@@ -74,7 +74,7 @@ async def program(
 
 
 async def leave_running(folder: Path) -> str:
-    """Let a program end while its work runs, and give the name of the run."""
+    """Let a program end while its work runs, and return the name of the run."""
     async with connected(folder, node("a1")) as stage, program(folder, stage) as scheduler:
         run_of = await running(scheduler, stage.agent)
     return f"a/k/{run_of.number}"
@@ -97,22 +97,22 @@ async def test_work_that_was_left_is_adopted_by_its_name(tmp_path: Path) -> None
         connected(tmp_path, node("a1")) as stage,
         program(tmp_path, stage, done=done, grace_period=3) as scheduler,
     ):
-        adopted = await stage.agent.heard("adopt")
+        adopted = await stage.agent.expect("adopt")
         assert adopted == {"do": "adopt", "id": 1, "name": name, "grace_s": 3}
         await stage.agent.started(adopted)
         allocation = await scheduler.ask("a", "k").bound()
         await stage.agent.ended(adopted, 4)
         assert await allocation.ended() is Reason.COMPLETED
-        assert (await stage.agent.heard("fetched"))["id"] == adopted["id"]
+        assert (await stage.agent.expect("fetched"))["id"] == adopted["id"]
     assert done == [Result(status=4)]
 
 
 async def test_work_that_is_gone_begins_again(tmp_path: Path, mock_clock: MockClock) -> None:
     name = await leave_running(tmp_path)
     async with connected(tmp_path, node("a1")) as stage, program(tmp_path, stage) as scheduler:
-        adopted = await stage.agent.heard("adopt")
+        adopted = await stage.agent.expect("adopt")
         await stage.agent.failed(adopted, "not_started")
-        assert (await stage.agent.heard("fetched"))["id"] == adopted["id"]
+        assert (await stage.agent.expect("fetched"))["id"] == adopted["id"]
         mock_clock.rate = FAST
         again = await stage.agent.begin()
         assert again["name"] != name
@@ -129,7 +129,7 @@ async def test_work_of_a_binder_that_is_not_detached_begins_again(
         connected(tmp_path, node("a1")) as stage,
         program(tmp_path, stage, detached=False) as scheduler,
     ):
-        ended = await stage.agent.heard("end")
+        ended = await stage.agent.expect("end")
         assert ended["name"] == name, "or it would run twice"
         mock_clock.rate = FAST
         again = await stage.agent.begin()
@@ -142,14 +142,14 @@ async def test_the_same_agent_goes_on_when_the_scheduler_is_opened_again(tmp_pat
     done: list[Result] = []
     async with connected(tmp_path, node("a1")) as stage:
         async with program(tmp_path, stage) as scheduler:
-            ask = await asked(scheduler)
+            ask = await add_ask(scheduler)
             run = await stage.agent.begin()
             await ask.bound()
         async with program(tmp_path, stage, done=done) as scheduler:
             allocation = await scheduler.ask("a", "k").bound()
             await stage.agent.ended(run, 6)
             assert await allocation.ended() is Reason.COMPLETED
-            assert (await stage.agent.heard("fetched"))["id"] == run["id"]
+            assert (await stage.agent.expect("fetched"))["id"] == run["id"]
     assert done == [Result(status=6)]
 
 
@@ -157,13 +157,13 @@ async def test_an_end_that_comes_between_two_schedulers_is_not_lost(tmp_path: Pa
     done: list[Result] = []
     async with connected(tmp_path, node("a1")) as stage:
         async with program(tmp_path, stage) as scheduler:
-            ask = await asked(scheduler)
+            ask = await add_ask(scheduler)
             run = await stage.agent.begin()
             await ask.bound()
         await stage.agent.ended(run, 6)
         await stage.ray.survivors()
         async with program(tmp_path, stage, done=done):
-            assert (await stage.agent.heard("fetched"))["id"] == run["id"]
+            assert (await stage.agent.expect("fetched"))["id"] == run["id"]
     assert done == [Result(status=6)]
 
 
@@ -173,14 +173,14 @@ async def test_an_end_that_comes_between_two_schedulers_is_not_lost(tmp_path: Pa
 async def test_without_a_store_a_scheduler_that_closes_ends_the_work(tmp_path: Path) -> None:
     async with scheduled(tmp_path, detached=True) as (scheduler, agent, _):
         await running(scheduler, agent)
-    assert [told.get("heard", {}).get("do") for told in agent.rest] == ["cancel", None]
+    assert [message.get("received", {}).get("do") for message in agent.rest] == ["cancel", None]
 
 
 async def test_work_whose_ask_goes_is_ended(tmp_path: Path) -> None:
     async with connected(tmp_path, node("a1")) as stage, program(tmp_path, stage) as scheduler:
         await running(scheduler, stage.agent)
         await scheduler.remove_app("a")
-        assert (await stage.agent.heard("cancel"))["id"] == 1
+        assert (await stage.agent.expect("cancel"))["id"] == 1
     assert stage.agent.rest == [{"end": True}]
 
 
@@ -191,12 +191,12 @@ async def test_work_that_has_failed_is_dropped(tmp_path: Path, how: str) -> None
         agent,
         _,
     ):
-        ask = await asked(scheduler)
-        run = await agent.heard("run")
+        ask = await add_ask(scheduler)
+        run = await agent.expect("run")
         await agent.failed(run, how)
         with pytest.raises(muster.BindFailedError):
             await ask.bound()
-        assert (await agent.heard("fetched"))["id"] == run["id"]
+        assert (await agent.expect("fetched"))["id"] == run["id"]
 
 
 async def test_work_that_was_lost_with_its_agent_is_ended_before_it_begins_again(
@@ -207,11 +207,11 @@ async def test_work_that_was_lost_with_its_agent_is_ended_before_it_begins_again
         agent.kill()
         mock_clock.rate = FAST
         again = await stage.agents.next()
-        await again.heard("connect")
+        await again.expect("connect")
         await again.say("connected", ray="2", python="3")
         name = f"a/k/{allocation.number}"
-        assert await again.heard("end") == {"do": "end", "name": name, "grace_s": 3}
-        await again.heard("follow")
+        assert await again.expect("end") == {"do": "end", "name": name, "grace_s": 3}
+        await again.expect("follow")
         await again.say("nodes", nodes=[node("a1")])
         run = await again.begin()
         assert run["name"] != name
@@ -223,16 +223,16 @@ async def test_what_nobody_adopts_in_time_is_ended(tmp_path: Path, mock_clock: M
         await stage.agent.leave(survivor("b%2Fc/forgot%25ten/3"), survivor("other"))
         async with scheduled_on(stage, adopt_within=60, grace_period=4) as scheduler:
             await pass_time(stage, mock_clock, 59)
-            await asked(scheduler, "early")
+            await add_ask(scheduler, "early")
             early = await stage.agent.begin()
             await stage.agent.ended(early)
-            assert await stage.agent.heard("fetched")
+            assert await stage.agent.expect("fetched")
             await pass_time(stage, mock_clock, 2)
 
-            ended = await stage.agent.heard("end")
+            ended = await stage.agent.expect("end")
             assert ended == {"do": "end", "name": "b%2Fc/forgot%25ten/3", "grace_s": 4}
             assert await stage.ray.survivors() == (), "nobody has to look after it"
-            await asked(scheduler, "late")
+            await add_ask(scheduler, "late")
             late = await stage.agent.begin()
             await stage.agent.ended(late)
 
@@ -300,7 +300,7 @@ async def test_an_ask_on_the_same_node_goes_on_with_the_work(tmp_path: Path) -> 
             (found,) = await stage.ray.survivors()
             assert (found.app, found.ask, found.node) == ("a", "k", "a1")
             await scheduler.apply(POD)
-            adopted = await stage.agent.heard("adopt")
+            adopted = await stage.agent.expect("adopt")
             assert adopted["name"] == "a/k/77"
             await stage.agent.started(adopted)
             allocation = await scheduler.ask("a", "k").bound()
@@ -317,7 +317,7 @@ async def test_work_that_does_not_answer_is_waited_for(tmp_path: Path) -> None:
             assert (found.state, found.node, found.resources) == ("silent", None, Resources())
             await scheduler.apply(POD)
             await stage.agent.order(survivors=[survivor("a/k/77")])
-            adopted = await stage.agent.heard("adopt")
+            adopted = await stage.agent.expect("adopt")
             assert adopted["name"] == "a/k/77"
             await stage.agent.started(adopted)
             allocation = await scheduler.ask("a", "k").bound()
@@ -348,7 +348,7 @@ async def test_work_that_is_not_the_same_is_ended_and_begins_again(
         async with scheduled_on(stage) as scheduler:
             await stage.ray.survivors()
             await scheduler.apply(POD)
-            assert (await stage.agent.heard("end"))["name"] == "a/k/77"
+            assert (await stage.agent.expect("end"))["name"] == "a/k/77"
             await stage.agent.ended(await stage.agent.begin())
 
 
@@ -386,7 +386,7 @@ async def test_a_command_has_its_grace_period_after_its_agent(
         await again.ended(run)
 
 
-async def test_a_command_whose_start_was_not_heard_may_run_as_well(
+async def test_a_command_whose_start_was_not_reported_may_run_as_well(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with scheduled(tmp_path, grace_period=GRACE_S, scheduler=LONG) as (
@@ -394,8 +394,8 @@ async def test_a_command_whose_start_was_not_heard_may_run_as_well(
         agent,
         stage,
     ):
-        await asked(scheduler)
-        await agent.heard("run")
+        await add_ask(scheduler)
+        await agent.expect("run")
         killed_at = trio.current_time()
         agent.kill()
         again = await next_agent(stage, mock_clock)
@@ -416,11 +416,11 @@ async def test_a_command_that_is_being_evicted_has_its_grace_period_too(
         allocation = await running(scheduler, agent)
         await scheduler.remove_app("a")
         assert await allocation.ended() is Reason.REMOVED
-        await agent.heard("cancel")
+        await agent.expect("cancel")
         killed_at = trio.current_time()
         agent.kill()
         again = await next_agent(stage, mock_clock)
-        await asked(scheduler)
+        await add_ask(scheduler)
         await again.ended(await begun(stage, mock_clock, again))
 
         assert killed_at + GRACE_S + 1 < trio.current_time()
@@ -441,7 +441,7 @@ async def test_a_callable_dies_with_its_agent(tmp_path: Path, mock_clock: MockCl
         assert trio.current_time() < killed_at + 900
 
 
-async def test_work_whose_end_was_heard_is_over(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_work_whose_end_was_reported_is_over(tmp_path: Path, mock_clock: MockClock) -> None:
     async with scheduled(tmp_path, grace_period=1000, scheduler=LONG) as (scheduler, agent, stage):
         allocation = await running(scheduler, agent)
         await agent.say("ended", id=1, status=0, value=None)
@@ -449,7 +449,7 @@ async def test_work_whose_end_was_heard_is_over(tmp_path: Path, mock_clock: Mock
         agent.kill()
         killed_at = trio.current_time()
         again = await next_agent(stage, mock_clock)
-        await asked(scheduler)
+        await add_ask(scheduler)
         await again.ended(await begun(stage, mock_clock, again))
 
         assert trio.current_time() < killed_at + 900
@@ -531,7 +531,7 @@ async def test_members_of_a_gang_begin_together_again(
         agent.kill()
         again = await next_agent(stage, mock_clock, "a1", "a2")
         async with passing(stage, mock_clock):
-            runs = [await again.heard("run") for _ in range(2)]
+            runs = [await again.expect("run") for _ in range(2)]
         gates = [run["gate"] for run in runs]
         assert gates[0] is not None, "no member begins alone"
         assert gates[0] == gates[1]
@@ -596,11 +596,11 @@ async def test_work_of_an_earlier_program_has_its_grace_period(
         opened_at = trio.current_time()
         async with program(tmp_path, stage, detached=detached, grace_period=20) as scheduler:
             if detached:  # and the earlier program was not
-                adopted = await stage.agent.heard("adopt")
+                adopted = await stage.agent.expect("adopt")
                 await stage.agent.failed(adopted, "not_started")
-                await stage.agent.heard("fetched")
+                await stage.agent.expect("fetched")
             else:
-                await stage.agent.heard("end")
+                await stage.agent.expect("end")
             run = await begun(stage, mock_clock, stage.agent)
             assert opened_at + 20 + 1 < trio.current_time()
             allocation = await scheduler.ask("a", "k").bound()
@@ -617,7 +617,7 @@ async def test_an_earlier_program_does_not_hold_one_that_closes(
         async with program(
             tmp_path, stage, detached=False, grace_period=10_000, closing_grace=3
         ) as scheduler:
-            await stage.agent.heard("end")
+            await stage.agent.expect("end")
             assert scheduler.ask("a", "k") is not None
             closed_at = trio.current_time()
         assert trio.current_time() < closed_at + 1000

@@ -25,7 +25,7 @@ from muster import Reason
 from muster.ray import Cluster, RayBinder, RayLostError, RayUnreachableError, Survivor, connect
 from muster_core.errors import EventError
 from tests.actors.processes import is_running
-from tests.actors.ray.puppets import agents, asked, begun, connected, node, running, scheduled
+from tests.actors.ray.puppets import add_ask, agents, begun, connected, node, running, scheduled
 from tests.actors.ray.test_detached import survivor
 
 pytestmark = pytest.mark.usefixtures("watchdog")
@@ -52,7 +52,7 @@ async def test_an_agent_that_cannot_be_connected(
 
         async def refuse() -> None:
             agent = await them.next()
-            await agent.heard("connect")
+            await agent.expect("connect")
             await agent.say("refused", reason=reason, text="some text")
 
         nursery.start_soon(refuse)
@@ -80,7 +80,7 @@ async def test_an_agent_that_is_never_connected(tmp_path: Path, mock_clock: Mock
 
         async def wait() -> None:
             agent = await them.next()
-            await agent.heard("connect")
+            await agent.expect("connect")
             mock_clock.jump(120)
 
         nursery.start_soon(wait)
@@ -113,7 +113,7 @@ async def test_connecting_can_be_cancelled(tmp_path: Path) -> None:
 
         nursery.start_soon(connect_there)
         agent = await them.next()
-        await agent.heard("connect")
+        await agent.expect("connect")
         nursery.cancel_scope.cancel()
     assert not is_running(agent.pid)
 
@@ -135,20 +135,20 @@ _LABELS = "must be a map of labels and their values, such as {'muster': 'yes'}"
     ],
 )
 async def test_arguments_are_checked(options: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"address": "nowhere"} | options
+    keywords: dict[str, Any] = {"address": "nowhere"} | options
     with pytest.raises(muster.EventError) as raised:
-        async with connect(**given):
+        async with connect(**keywords):
             pytest.fail("there is nothing")
     assert str(raised.value).startswith(message)
 
 
 @pytest.mark.parametrize("is_logged", [True, False])
-async def test_the_agent_hears_whether_output_is_logged(tmp_path: Path, is_logged: bool) -> None:
+async def test_the_agent_knows_whether_output_is_logged(tmp_path: Path, is_logged: bool) -> None:
     async with agents(tmp_path) as them, trio.open_nursery() as nursery:
 
         async def greet() -> None:
             agent = await them.next()
-            connecting = await agent.heard("connect")
+            connecting = await agent.expect("connect")
             assert connecting["log_to_driver"] is is_logged
             await agent.say("connected", ray="2.0", python="3.11")
 
@@ -200,13 +200,13 @@ async def test_leaving_does_not_wait_for_an_agent_that_reads_nothing(
     async with scheduled(tmp_path, "x" * 5_000_000) as (scheduler, agent, _):
         await agent.order(listens=False)
         await agent.order(stays=True)
-        await asked(scheduler)
+        await add_ask(scheduler)
         await trio.testing.wait_all_tasks_blocked()
         mock_clock.rate = FAST
     assert not is_running(agent.pid)
 
 
-# What is said
+# Warnings and errors
 
 
 async def test_two_long_messages_do_not_meet(tmp_path: Path) -> None:
@@ -215,12 +215,12 @@ async def test_two_long_messages_do_not_meet(tmp_path: Path) -> None:
 
     async with scheduled(tmp_path, work) as (scheduler, agent, _):
         await agent.order(listens=False)
-        await asked(scheduler, "x")
-        await asked(scheduler, "y")
+        await add_ask(scheduler, "x")
+        await add_ask(scheduler, "y")
         await trio.testing.wait_all_tasks_blocked()
         await agent.order(listens=True)
 
-        runs = [await agent.heard("run"), await agent.heard("run")]
+        runs = [await agent.expect("run"), await agent.expect("run")]
         assert {run["work"]["run"][:1] * 1_000_000 for run in runs} == {
             run["work"]["run"] for run in runs
         }
@@ -233,13 +233,13 @@ async def test_two_long_messages_do_not_meet(tmp_path: Path) -> None:
 async def test_a_message_that_has_begun_is_written_to_its_end(tmp_path: Path) -> None:
     async with scheduled(tmp_path, "x" * 1_000_000) as (scheduler, agent, _):
         await agent.order(listens=False)
-        ask = await asked(scheduler)
+        ask = await add_ask(scheduler)
         await trio.testing.wait_all_tasks_blocked()
         await scheduler.remove_app("a")
         await agent.order(listens=True)
 
-        run = await agent.heard("run")
-        assert (await agent.heard("cancel"))["id"] == run["id"]
+        run = await agent.expect("run")
+        assert (await agent.expect("cancel"))["id"] == run["id"]
         with pytest.raises(muster.AskRemovedError):
             await ask.bound()
 
@@ -248,11 +248,11 @@ async def test_work_that_is_too_large_is_refused(tmp_path: Path) -> None:
     text = "x" * (300 * 1024 * 1024)
     async with scheduled(tmp_path, text, scheduler={"bind_attempts": 1}) as (scheduler, _, _):
         with pytest.raises(muster.BindFailedError) as raised:
-            await (await asked(scheduler)).bound()
+            await (await add_ask(scheduler)).bound()
     assert "the most are" in str(raised.value.__cause__)
 
 
-# What is heard
+# Messages of the agent
 
 
 class Lines(logging.Handler):
@@ -299,8 +299,8 @@ async def test_what_is_said_twice_or_of_others_is_dropped(tmp_path: Path) -> Non
         agent,
         _,
     ):
-        ask = await asked(scheduler)
-        run = await agent.heard("run")
+        ask = await add_ask(scheduler)
+        run = await agent.expect("run")
         for _ in range(5):
             await agent.started({"id": 99})
             await agent.ended({"id": 99}, 1)
@@ -311,7 +311,7 @@ async def test_what_is_said_twice_or_of_others_is_dropped(tmp_path: Path) -> Non
         await agent.failed(run, "lost")
         await agent.cancelled(run)
         # It still lives, and listens.
-        second = await asked(scheduler, "second")
+        second = await add_ask(scheduler, "second")
         run = await agent.begin()
         allocation = await second.bound()
         await agent.ended(run, 6)
@@ -405,7 +405,7 @@ async def test_a_part_of_a_long_message_breaks_the_silence(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with scheduled(tmp_path) as (scheduler, agent, stage):
-        ask = await asked(scheduler)
+        ask = await add_ask(scheduler)
         run = await agent.begin()
         allocation = await ask.bound()
         await agent.order(beats=False)
@@ -447,7 +447,7 @@ async def test_the_pauses_grow_to_half_a_minute(
 
 
 def pauses(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Give the pauses of which the log speaks, in seconds."""
+    """Return the pauses of which the log speaks, in seconds."""
     return re.findall(r"it is tried again in (\w+) s", caplog.text)
 
 
@@ -480,7 +480,7 @@ async def test_the_pauses_begin_again_when_the_agent_has_lived_long(
 
 
 def standing(ray: Cluster) -> tuple[bool, int, bool]:
-    """Give whether it is connected, how often that was lost, and whether there is trouble."""
+    """Return whether it is connected, how often that was lost, and whether there is trouble."""
     return ray.is_connected, ray.restarts, ray.trouble is not None
 
 
@@ -508,7 +508,7 @@ async def test_a_survivor_is_ended_and_waited_for(tmp_path: Path) -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(end)
-            assert await stage.agent.heard("end") == {"do": "end", "name": "a/k/77", "grace_s": 3}
+            assert await stage.agent.expect("end") == {"do": "end", "name": "a/k/77", "grace_s": 3}
             await stage.ray.survivors()  # it is still there
             assert not ended.is_set()
             await stage.agent.leave(survivor("a/l/78"))
@@ -522,7 +522,7 @@ async def test_a_survivor_cannot_be_ended_without_an_agent(tmp_path: Path) -> No
         (found,) = await stage.ray.survivors()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_raises_lost, stage.ray, found)
-            await stage.agent.heard("end")
+            await stage.agent.expect("end")
             stage.agent.kill()
 
 
@@ -537,8 +537,8 @@ async def test_work_may_take_less_time_to_end_when_the_scheduler_closes(
 ) -> None:
     async with scheduled(tmp_path, closing_grace=closing) as (scheduler, agent, _):
         await running(scheduler, agent)
-    heard = [told["heard"] for told in agent.rest if "heard" in told]
-    assert [(one["do"], one["grace_s"]) for one in heard] == [("cancel", wanted)]
+    orders = [message["received"] for message in agent.rest if "received" in message]
+    assert [(one["do"], one["grace_s"]) for one in orders] == [("cancel", wanted)]
 
 
 @pytest.mark.parametrize("closing", [-1.0, nan])

@@ -37,7 +37,7 @@ async def nodes(scheduler: muster.Scheduler) -> Mapping[str, NodeSnapshot]:
 async def relist(stage: Stage, *listed: Mapping[str, Any]) -> None:
     """Let the agent list other nodes, and wait until the scheduler knows them."""
     await stage.agent.say("nodes", nodes=listed)
-    await stage.ray.survivors()  # the program has heard the list
+    await stage.ray.survivors()  # the program has read the list
     await trio.testing.wait_all_tasks_blocked()
 
 
@@ -140,8 +140,8 @@ async def test_a_name_stays_with_the_node_that_has_it(
             await relist(stage, *listed)
             assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a2"
         assert allocation.ending is None
-        (told,) = [text for text in caplog.messages if "same name" in text]
-        assert told == (
+        (warning,) = [text for text in caplog.messages if "same name" in text]
+        assert warning == (
             "the nodes a2 and a1 of Ray have the same name 'n', by the label 'name': "
             "the first one has it, the other one is left out"
         )
@@ -193,7 +193,7 @@ async def test_resources_may_have_other_names(tmp_path: Path) -> None:
         assert (await nodes(scheduler))["a1"].capacity == {"vcore": 1000, "google.com/tpu": 8}
 
 
-async def test_only_what_has_changed_is_told(tmp_path: Path) -> None:
+async def test_only_changes_are_submitted(tmp_path: Path) -> None:
     async with following(tmp_path, node("a1"), node("a2")) as (scheduler, stage):
         before = scheduler.statistics().requests
         await relist(stage, node("a2"), node("a1"))
@@ -266,7 +266,7 @@ async def test_a_node_that_is_refused_does_not_end_it(
     assert "node  of Ray: " in caplog.text
 
 
-async def test_a_node_that_somebody_has_removed_comes_again_with_the_next_change(
+async def test_a_node_that_was_removed_by_hand_comes_again_with_the_next_change(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, node("a1")) as (scheduler, stage):
@@ -276,8 +276,8 @@ async def test_a_node_that_somebody_has_removed_comes_again_with_the_next_change
         assert (await nodes(scheduler))["a1"].capacity == {"vcore": 4000}
 
 
-class Reluctant:
-    """A scheduler that refuses what is said of nodes, as often as a test says."""
+class RefusingScheduler:
+    """A scheduler that refuses events about nodes, as often as a test says."""
 
     def __init__(self, scheduler: muster.Scheduler) -> None:
         self.snapshot = scheduler.snapshot
@@ -297,7 +297,7 @@ async def test_a_change_that_is_refused_is_tried_again(tmp_path: Path) -> None:
         muster.open_scheduler() as scheduler,
         trio.open_nursery() as nursery,
     ):
-        books = Reluctant(scheduler)
+        books = RefusingScheduler(scheduler)
         await nursery.start(stage.ray.follow, books)
         ask = await (await scheduler.add_app("a", "q")).add_ask("k", ONE, node="a1")
         allocation = await ask.bound()
@@ -349,21 +349,21 @@ async def test_the_agent_looks_as_often_as_is_wanted(tmp_path: Path) -> None:
             await stage.ray.follow(scheduler, every=0.25)
 
         nursery.start_soon(follow)
-        assert (await stage.agent.heard("follow"))["every_s"] == 0.25
+        assert (await stage.agent.expect("follow"))["every_s"] == 0.25
         stage.agent.kill()
         again = await stage.agents.next()
-        await again.heard("connect")
+        await again.expect("connect")
         await again.say("connected", ray="2", python="3")
-        assert (await again.heard("follow"))["every_s"] == 0.25
+        assert (await again.expect("follow"))["every_s"] == 0.25
         nursery.cancel_scope.cancel()
 
 
 async def test_workers_are_started_on_nodes_that_come(tmp_path: Path) -> None:
     async with following(tmp_path, node("a1"), warm=2) as (_, stage):
-        await stage.agent.heard("follow")
-        assert await stage.agent.heard("warm") == {"do": "warm", "node": "a1", "count": 2}
+        await stage.agent.expect("follow")
+        assert await stage.agent.expect("warm") == {"do": "warm", "node": "a1", "count": 2}
         await relist(stage, node("a1"), node("a2"))
-        assert await stage.agent.heard("warm") == {"do": "warm", "node": "a2", "count": 2}
+        assert await stage.agent.expect("warm") == {"do": "warm", "node": "a2", "count": 2}
 
 
 async def test_a_scheduler_from_a_store_keeps_the_nodes_that_are_still_there(
@@ -414,7 +414,7 @@ async def test_a_node_of_a_store_whose_id_has_changed_is_another_one(tmp_path: P
                 assert (await nodes(scheduler))["n"].attributes["ray.io/node-id"] == "a2"
 
 
-async def test_a_selection_of_no_node_is_told_once(
+async def test_a_selection_of_no_node_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = {"zone": "east", "ray.io/node-id": "a1"}
@@ -423,27 +423,27 @@ async def test_a_selection_of_no_node_is_told_once(
     ) as (scheduler, stage):
         assert await nodes(scheduler) == {}
         await relist(stage, node("a1", labels=made), node("a2"))
-        said = "no node of Ray has the labels muster=yes, zone=east; there is zone=east"
-        assert caplog.messages.count(said) == 1
+        message = "no node of Ray has the labels muster=yes, zone=east; there is zone=east"
+        assert caplog.messages.count(message) == 1
 
         await relist(stage, node("a3", labels={"zone": "east", "muster": "yes"}))
         assert set(await nodes(scheduler)) == {"a3"}
         await relist(stage, node("a1", labels=made))
-        assert caplog.messages.count(said) == 2
+        assert caplog.messages.count(message) == 2
 
 
-async def test_a_resource_that_no_node_has_is_told_once(
+async def test_a_resource_that_no_node_has_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = "resources: 'licence': no node of Ray has a resource of this name now"
+    message = "resources: 'licence': no node of Ray has a resource of this name now"
     names = {"CPU": "vcore", "licence": "seats"}
     rich = node("a2", resources={"CPU": 1.0, "licence": 3.0})
     async with following(tmp_path, node("a1"), resources=names) as (scheduler, stage):
         await relist(stage, node("a1", draining=True))
-        assert caplog.messages.count(said) == 1
+        assert caplog.messages.count(message) == 1
         await relist(stage, node("a1"), rich)
         assert (await nodes(scheduler))["a2"].capacity == {"vcore": 1000, "seats": 3}
-    assert caplog.messages.count(said) == 1
+    assert caplog.messages.count(message) == 1
 
 
 async def test_a_cluster_serves_one_scheduler(tmp_path: Path) -> None:
@@ -455,7 +455,7 @@ async def test_a_cluster_serves_one_scheduler(tmp_path: Path) -> None:
         assert set(await nodes(scheduler)) == {"a1"}
 
 
-async def test_a_node_without_the_label_of_its_name_is_told(
+async def test_a_node_without_the_label_of_its_name_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     listed = node("head", resources=HEAD, labels={}), node("a1", labels={"name": "left"})
@@ -467,7 +467,7 @@ async def test_a_node_without_the_label_of_its_name_is_told(
 
 RUNS: Final = 3
 FAST: Final = 100
-"""How many virtual seconds are one second, once nothing more is said."""
+"""How many virtual seconds are one second, once no more messages come."""
 ERRORS: Final[dict[str, type[Exception]]] = {
     "work": WorkError,
     "lost": RunFailedError,
@@ -477,7 +477,7 @@ ERRORS: Final[dict[str, type[Exception]]] = {
 
 Step = tuple[str, int, str]
 
-# Starts are said often: then some come twice, and some too late.
+# Starts are reported often: then some come twice, and some too late.
 steps = st.lists(
     st.tuples(
         st.sampled_from(["started"] * 4 + ["begin", "cancel", "ended", "failed", "cancelled"]),
@@ -491,17 +491,17 @@ steps = st.lists(
 
 @attrs.define
 class Run:
-    """A run, as the test expects it, and as it is.
+    """A run, with what the test expects of it.
 
     Attributes:
         allocation: Its allocation.
-        id: The number that the agent has heard; None before it has begun.
-        ended: How it is to come back, if that is known.
+        id: Its number in the order to the agent; None before it has begun.
+        ended: How it should come back, if that is known.
         is_cancelled: Whether the program has cancelled it.
-        begun: How often the start is to be told.
+        begun: How often it should report its start.
         scope: Cancelled to cancel it.
-        told: How often the start was told.
-        came: How it has come back.
+        starts: How often it has reported its start.
+        outcomes: How it has come back.
     """
 
     allocation: muster.Allocation
@@ -510,26 +510,26 @@ class Run:
     is_cancelled: bool = False
     begun: int = 0
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    told: int = 0
-    came: list[object] = attrs.field(factory=list[object])
+    starts: int = 0
+    outcomes: list[object] = attrs.field(factory=list[object])
 
     def tell(self) -> None:
-        self.told += 1
+        self.starts += 1
 
     async def go(self, binder: RayBinder, results: dict[str, Result]) -> None:
         with self.scope:
             try:
                 await binder.run(self.allocation, self.tell)
             except (muster.MusterError, RuntimeError) as error:
-                self.came.append(type(error))
+                self.outcomes.append(type(error))
             else:
-                self.came.append(results[self.allocation.ask])
+                self.outcomes.append(results[self.allocation.ask])
         if self.scope.cancelled_caught:
-            self.came.append("cancelled")
+            self.outcomes.append("cancelled")
 
 
 class World:
-    """The runs, and the agent that is told what to say of them."""
+    """The runs, and the agent that reports them as a test wants."""
 
     def __init__(
         self,
@@ -551,7 +551,7 @@ class World:
             done=lambda held, result: self.results.update({held.ask: result}),
         )
 
-    async def do(self, step: Step) -> None:
+    async def take(self, step: Step) -> None:
         what, number, how = step
         run = self.runs[number]
         match what:
@@ -559,12 +559,12 @@ class World:
                 return
             case "begin" if run.id is None:
                 self.nursery.start_soon(run.go, self.binder, self.results)
-                run.id = (await self.agent.heard("run"))["id"]
+                run.id = (await self.agent.expect("run"))["id"]
             case "cancel" if run.id is not None and not run.is_cancelled:
                 run.is_cancelled = True
                 run.scope.cancel()
                 if run.ended is None:
-                    assert (await self.agent.heard("cancel"))["id"] == run.id
+                    assert (await self.agent.expect("cancel"))["id"] == run.id
             case "die":
                 self.is_dead = True
                 self.agent.kill()
@@ -575,11 +575,11 @@ class World:
             case "begin" | "cancel":
                 return
             case _:
-                await self.say(run, what, how)
+                await self.report(run, what, how)
         await self.settle()
 
-    async def say(self, run: Run, what: str, how: str) -> None:
-        """Let the agent say something of a run, which may not have begun, or be over."""
+    async def report(self, run: Run, what: str, how: str) -> None:
+        """Let the agent report on a run, which may not have begun, or be over."""
         about = {"id": 10**6 if run.id is None else run.id}
         match what:
             case "started":
@@ -603,18 +603,18 @@ class World:
             run.ended = "cancelled" if run.is_cancelled else how
 
     async def settle(self) -> None:
-        """Wait until the program has heard all, and look at what has come back."""
+        """Wait until the program has read everything, and check how the runs came back."""
         await self.stage.ray.survivors()
         await trio.testing.wait_all_tasks_blocked()
         for run in self.runs:
-            assert run.came == ([] if run.ended is None else [run.ended])
-            assert run.told == run.begun
+            assert run.outcomes == ([] if run.ended is None else [run.ended])
+            assert run.starts == run.begun
 
 
 # Each example is a process: making a failure smaller would take longer than it is worth.
 @settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, RUNS), steps)
-def test_each_run_comes_back_once_and_as_was_said_first(early: int, plan: list[Step]) -> None:
+def test_each_run_comes_back_once_and_as_was_reported_first(early: int, plan: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         clock = MockClock()
         trio.run(play, Path(folder), early, plan, clock, clock=clock)
@@ -633,7 +633,7 @@ async def play(folder: Path, early: int, plan: list[Step], clock: MockClock) -> 
         async with trio.open_nursery() as nursery:
             world = World(stage, nursery, [await ask.bound() for ask in asks], clock)
             for step in begun[:early] + plan:
-                await world.do(step)
-            await world.do(("die", 0, ""))
+                await world.take(step)
+            await world.take(("die", 0, ""))
         for run in world.runs:
-            assert run.came == ([] if run.id is None else [run.ended])
+            assert run.outcomes == ([] if run.id is None else [run.ended])

@@ -41,7 +41,7 @@ def test_command_says_its_start_and_its_status(tmp_path: Path) -> None:
 
 def test_signal_is_a_negative_status(tmp_path: Path) -> None:
     with worker(tmp_path, command("kill -USR1 $$")) as running:
-        assert running.hear("ended")[1] == -signal.SIGUSR1
+        assert running.wait_for("ended")[1] == -signal.SIGUSR1
 
 
 def test_command_has_its_files_folder_and_environment(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_command_has_its_files_folder_and_environment(tmp_path: Path) -> None:
     )
 
     with worker(tmp_path, job) as running:
-        assert running.hear("ended")[1] == 0
+        assert running.wait_for("ended")[1] == 0
 
     assert out.read_text() == "before\ngiven\napp/ask/1 1\nthere\nwrong\n"
 
@@ -68,7 +68,7 @@ def test_program_with_arguments_is_no_text_for_the_shell(tmp_path: Path) -> None
     out = tmp_path / "out"
 
     with worker(tmp_path, command(["echo", "$HOME;", "b"], stdout=str(out))) as running:
-        running.hear("ended")
+        running.wait_for("ended")
 
     assert out.read_text() == "$HOME; b\n"
 
@@ -96,8 +96,8 @@ def test_value_of_a_callable(tmp_path: Path) -> None:
         return a + b, os.environ["MUSTER_RUN"]
 
     with worker(tmp_path, callable_job(add, 1, kwargs={"b": 2})) as running:
-        started = running.hear("started")
-        ended = running.hear("ended")
+        started = running.wait_for("started")
+        ended = running.wait_for("ended")
         (over,) = running.items()
 
     assert started[1] == running.pid
@@ -107,7 +107,7 @@ def test_value_of_a_callable(tmp_path: Path) -> None:
 
 def test_named_callable(tmp_path: Path) -> None:
     with worker(tmp_path, callable_job("os.path:basename", "/a/b")) as running:
-        assert running.hear("ended")[2] == repr(pickle.dumps("b"))
+        assert running.wait_for("ended")[2] == repr(pickle.dumps("b"))
 
 
 def test_callable_that_raises(tmp_path: Path) -> None:
@@ -123,11 +123,11 @@ def test_callable_that_raises(tmp_path: Path) -> None:
         (leave, "SystemExit: 3"),
     ):
         with worker(tmp_path, callable_job(function)) as running:
-            failed = running.hear("failed")
+            failed = running.wait_for("failed")
             assert failed[1] == said
             assert failed[2].startswith("Traceback")
     with worker(tmp_path, callable_job(secret)) as running:
-        assert running.hear("failed")[1].startswith("TypeError: the result cannot be pickled: ")
+        assert running.wait_for("failed")[1].startswith("TypeError: the result cannot be pickled: ")
 
 
 def test_interrupt_reaches_a_callable(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_second_interrupt_does_not_disturb_the_end_of_a_callable(tmp_path: Path)
         os.kill(running.pid, signal.SIGINT)
         (tmp_path / "go").touch()
 
-        assert running.hear("ended")[2] == repr(pickle.dumps("saved"))
+        assert running.wait_for("ended")[2] == repr(pickle.dumps("saved"))
 
 
 def test_interrupt_that_python_drops_comes_again(tmp_path: Path) -> None:
@@ -192,11 +192,11 @@ def test_interrupt_that_python_drops_comes_again(tmp_path: Path) -> None:
 
 def test_interrupt_ends_a_command_and_what_it_has_started(tmp_path: Path) -> None:
     with worker(tmp_path, command("sleep 1000 & sleep 1001 & wait")) as running:
-        running.hear("started")
+        running.wait_for("started")
         wait_until(lambda: len(running.left()) >= 6, "all of it runs")
         os.kill(running.pid, signal.SIGINT)
 
-        assert running.hear("ended")[1] == -signal.SIGTERM
+        assert running.wait_for("ended")[1] == -signal.SIGTERM
         running.items()
         assert running.commands() == {}
 
@@ -209,29 +209,31 @@ def test_deaf_command_is_killed_after_the_grace_period(tmp_path: Path) -> None:
         wait_until(ready.exists, "it is deaf")
         os.kill(running.pid, signal.SIGINT)
 
-        assert running.hear("ended")[1] == -signal.SIGKILL
+        assert running.wait_for("ended")[1] == -signal.SIGKILL
         running.items()
         assert running.commands() == {}
 
 
-def test_stopped_command_hears_that_it_is_to_end(tmp_path: Path) -> None:
-    said = tmp_path / "said"
+def test_a_stopped_command_gets_the_signal_to_end(tmp_path: Path) -> None:
+    output = tmp_path / "said"
     ready = tmp_path / "ready"
-    stops = f"trap 'echo heard > {said}; exit 7' TERM; touch {ready}; while :; do sleep 0.05; done"
+    stops = (
+        f"trap 'echo heard > {output}; exit 7' TERM; touch {ready}; while :; do sleep 0.05; done"
+    )
 
     with worker(tmp_path, command(stops)) as running:
-        pid = running.hear("started")[1]
+        pid = running.wait_for("started")[1]
         wait_until(ready.exists, "it listens")
         os.killpg(pid, signal.SIGSTOP)
         os.kill(running.pid, signal.SIGINT)
 
-        assert running.hear("ended")[1] == 7
-    assert said.read_text() == "heard\n"
+        assert running.wait_for("ended")[1] == 7
+    assert output.read_text() == "heard\n"
 
 
 def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
     with worker(tmp_path, command("sleep 1000 & exit 4")) as running:
-        assert running.hear("ended")[1] == 4
+        assert running.wait_for("ended")[1] == 4
         running.items()
         assert running.commands() == {}
 
@@ -239,9 +241,9 @@ def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
 class _Gate:
     """A gate that opens, or not, when it is asked so many times."""
 
-    def __init__(self, opened: bool | Exception, looks: int) -> None:
+    def __init__(self, opened: bool | Exception, tries: int) -> None:
         self._opened = opened
-        self._looks = looks
+        self._tries = tries
         self.name = ""
         self.wait = self
 
@@ -253,8 +255,8 @@ class _Gate:
         return self
 
     def done(self) -> bool:
-        self._looks -= 1
-        return self._looks < 0
+        self._tries -= 1
+        return self._tries < 0
 
     def result(self) -> bool:
         if isinstance(self._opened, Exception):
@@ -268,17 +270,17 @@ def items_at(gate: _Gate, asked: runner.EndRequest | None = None) -> list[runner
 
 
 def test_work_begins_when_the_gate_is_open() -> None:
-    gate = _Gate(opened=True, looks=3)
+    gate = _Gate(opened=True, tries=3)
 
     assert [item[0] for item in items_at(gate)] == ["placed", "started", "ended"]
     assert gate.name == "gang"
 
 
 def test_gate_that_does_not_open() -> None:
-    assert items_at(_Gate(opened=False, looks=1))[1:] == [
+    assert items_at(_Gate(opened=False, tries=1))[1:] == [
         ("closed", "another member of the gang has not started", False)
     ]
-    assert items_at(_Gate(opened=OSError("gone"), looks=1))[1:] == [
+    assert items_at(_Gate(opened=OSError("gone"), tries=1))[1:] == [
         ("closed", "the gate is lost: gone", True)
     ]
 
@@ -287,7 +289,7 @@ def test_run_that_is_asked_to_end_at_the_gate_does_not_begin() -> None:
     asked = runner.EndRequest()
     asked.end()
 
-    assert [item[0] for item in items_at(_Gate(opened=True, looks=5), asked)] == ["placed"]
+    assert [item[0] for item in items_at(_Gate(opened=True, tries=5), asked)] == ["placed"]
 
 
 def test_runner_needs_no_muster(tmp_path: Path) -> None:
@@ -446,7 +448,7 @@ def test_what_is_asked_to_end_first_does_not_begin(times: int) -> None:
 
 def test_keeper_is_no_child_of_the_worker(tmp_path: Path) -> None:
     with worker(tmp_path, command("sleep 1000")) as running:
-        pid = running.hear("started")[1]
+        pid = running.wait_for("started")[1]
         children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
 
         assert children == []
@@ -457,7 +459,7 @@ def test_keeper_is_no_child_of_the_worker(tmp_path: Path) -> None:
 
 def test_worker_killed(tmp_path: Path) -> None:
     with worker(tmp_path, command("sleep 1000 & sleep 1001 & wait")) as running:
-        running.hear("started")
+        running.wait_for("started")
         wait_until(lambda: len(running.left()) >= 6, "all of it runs")
         os.kill(running.pid, signal.SIGKILL)
 
@@ -492,23 +494,23 @@ def test_command_has_its_grace_period_when_the_worker_was_killed(tmp_path: Path)
 
 def test_keeper_killed(tmp_path: Path) -> None:
     with worker(tmp_path, command("sleep 1000 & sleep 1001")) as running:
-        running.hear("started")
+        running.wait_for("started")
         wait_until(lambda: len(running.left()) >= 6, "all of it runs")
         keeper = running.keeper()
         assert keeper is not None
         os.kill(keeper, signal.SIGKILL)
 
-        assert running.hear("failed")[1] == "the keeper of the command was killed"
+        assert running.wait_for("failed")[1] == "the keeper of the command was killed"
         running.items()
         assert running.commands() == {}
 
 
 def test_command_killed(tmp_path: Path) -> None:
     with worker(tmp_path, command("sleep 1000 & sleep 1001")) as running:
-        pid = running.hear("started")[1]
+        pid = running.wait_for("started")[1]
         os.kill(pid, signal.SIGKILL)
 
-        assert running.hear("ended")[1] == -signal.SIGKILL
+        assert running.wait_for("ended")[1] == -signal.SIGKILL
         running.items()
         assert running.commands() == {}
 
@@ -527,7 +529,7 @@ def test_keeper_or_launcher_killed_at_any_moment(tmp_path: Path, after_ms: int) 
     with worker(tmp_path, command("sleep 1000 & sleep 1001")) as running:
         wait_until(lambda: running.keeper() is not None, "the launcher runs")
         time.sleep(after_ms / 1000)
-        # The launcher may start the keeper and end while somebody looks for either.
+        # The launcher may start the keeper and end while a test looks for either.
         keeper = running.keeper() or running.keeper()
         assert keeper is not None
         # The launcher has ended already, or is killed: the keeper lives, and is asked to end.
@@ -541,10 +543,10 @@ def test_keeper_or_launcher_killed_at_any_moment(tmp_path: Path, after_ms: int) 
 
 def test_keeper_ends_its_command_when_it_is_asked_to(tmp_path: Path) -> None:
     with worker(tmp_path, command("sleep 1000")) as running:
-        running.hear("started")
+        running.wait_for("started")
         os.kill(running.keeper() or 0, signal.SIGTERM)
 
-        assert running.hear("ended")[1] == -signal.SIGTERM
+        assert running.wait_for("ended")[1] == -signal.SIGTERM
 
 
 def test_daemon_killed_ends_a_command_at_once(tmp_path: Path) -> None:
@@ -569,7 +571,7 @@ def test_daemon_killed_ends_a_callable_and_its_processes(tmp_path: Path) -> None
                 continue
 
     with worker(tmp_path, callable_job(starts)) as running:
-        running.hear("started")
+        running.wait_for("started")
         wait_until(lambda: len(running.left()) >= 5, "all of it runs")
         os.kill(running.daemon.pid, signal.SIGKILL)
 
@@ -590,7 +592,7 @@ def test_daemon_killed_while_the_command_is_ending(tmp_path: Path) -> None:
 
 def test_stopped_worker_does_not_keep_a_command_when_it_is_killed(tmp_path: Path) -> None:
     with worker(tmp_path, command("sleep 1000")) as running:
-        running.hear("started")
+        running.wait_for("started")
         os.kill(running.pid, signal.SIGSTOP)
         os.kill(running.pid, signal.SIGKILL)
 
@@ -599,13 +601,13 @@ def test_stopped_worker_does_not_keep_a_command_when_it_is_killed(tmp_path: Path
 
 def test_daemon_killed_after_the_worker(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-    asked = tmp_path / "asked"
-    deaf = f"trap 'touch {asked}' TERM; touch {ready}; while :; do sleep 0.05; done"
+    is_asked = tmp_path / "asked"
+    deaf = f"trap 'touch {is_asked}' TERM; touch {ready}; while :; do sleep 0.05; done"
 
     with worker(tmp_path, command(deaf, grace_s=1000.0)) as running:
         wait_until(ready.exists, "it listens")
         os.kill(running.pid, signal.SIGKILL)
-        wait_until(asked.exists, "the keeper has begun to end it")
+        wait_until(is_asked.exists, "the keeper has begun to end it")
         os.kill(running.daemon.pid, signal.SIGKILL)
 
         wait_until(lambda: running.left() == {}, "nothing is left")

@@ -44,8 +44,8 @@ class Agent:
         self.process.stdin.write(msgpack.packb(message))
         self.process.stdin.flush()
 
-    def heard(self) -> dict[str, Any]:
-        """Wait for what it says next, but for its beats."""
+    def next_message(self) -> dict[str, Any]:
+        """Wait for its next message that is no heartbeat."""
         while (said := self._said.get(timeout=PATIENCE_S))["say"] == "beat":
             pass
         return said
@@ -60,7 +60,7 @@ def agent(folder: Path, **more: object) -> Generator[Agent]:
     with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
         made = Agent(process)
         made.tell(do="connect", address="local", namespace="muster", **more)
-        assert made.heard()["say"] == "connected"
+        assert made.next_message()["say"] == "connected"
         try:
             yield made
         finally:
@@ -79,31 +79,31 @@ def test_a_lower_term_is_refused(tmp_path: Path) -> None:
     with agent(tmp_path) as old, agent(tmp_path) as new:
         old.tell(do="lead", **leads(1))
         old.tell(do="survivors")
-        assert old.heard() == {"say": "survivors", "survivors": []}
+        assert old.next_message() == {"say": "survivors", "survivors": []}
         new.tell(do="lead", **leads(2))
         new.tell(do="survivors")
-        assert new.heard() == {"say": "survivors", "survivors": []}
+        assert new.next_message() == {"say": "survivors", "survivors": []}
         old.tell(do="survivors")
-        assert old.heard() == {"say": "outdone", "term": 2}
+        assert old.next_message() == {"say": "outdone", "term": 2}
         assert old.process.wait(PATIENCE_S) == 0
         new.tell(do="survivors")
-        assert new.heard() == {"say": "survivors", "survivors": []}
+        assert new.next_message() == {"say": "survivors", "survivors": []}
 
 
-def test_who_connects_with_a_lower_term_hears_of_it(tmp_path: Path) -> None:
+def test_a_program_that_connects_with_a_lower_term_gets_an_error(tmp_path: Path) -> None:
     # REPLICA-15
     with agent(tmp_path, leads=leads(3)) as new, agent(tmp_path, leads=leads(2)) as old:
-        assert old.heard() == {"say": "outdone", "term": 3}
+        assert old.next_message() == {"say": "outdone", "term": 3}
         new.tell(do="survivors")
-        assert new.heard() == {"say": "survivors", "survivors": []}
+        assert new.next_message() == {"say": "survivors", "survivors": []}
 
 
-@pytest.mark.parametrize("told", [{}, {"leads": leads(1, "of another state")}])
-def test_others_are_not_concerned(tmp_path: Path, told: dict[str, object]) -> None:
+@pytest.mark.parametrize("options", [{}, {"leads": leads(1, "of another state")}])
+def test_others_are_not_concerned(tmp_path: Path, options: dict[str, object]) -> None:
     # REPLICA-15
-    with agent(tmp_path, leads=leads(2)), agent(tmp_path, **told) as other:
+    with agent(tmp_path, leads=leads(2)), agent(tmp_path, **options) as other:
         other.tell(do="survivors")
-        assert other.heard() == {"say": "survivors", "survivors": []}
+        assert other.next_message() == {"say": "survivors", "survivors": []}
 
 
 def test_orders_wait_for_the_head_and_stay_in_order(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_orders_wait_for_the_head_and_stay_in_order(tmp_path: Path) -> None:
         one.tell(do="adopt", id=7, name="a/k/7", grace_s=1.0)
         one.tell(do="follow", every_s=60.0)
         (tmp_path / "away").unlink()
-        said = [one.heard() for _ in range(2)]
-    failed = next(one for one in said if one["say"] == "failed")
+        answers = [one.next_message() for _ in range(2)]
+    failed = next(one for one in answers if one["say"] == "failed")
     assert (failed["id"], failed["how"]) == (7, "not_started")
-    assert {one["say"] for one in said} == {"failed", "nodes"}
+    assert {one["say"] for one in answers} == {"failed", "nodes"}

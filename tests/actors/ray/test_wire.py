@@ -37,48 +37,50 @@ SAID: list[dict[str, Any]] = [
 
 
 def test_every_message_is_among_the_examples() -> None:
-    assert {said["say"] for said in SAID} == {
+    assert {one["say"] for one in SAID} == {
         get_args(get_type_hints(message)["say"])[0] for message in get_args(FromAgent)
     }
 
 
 @given(st.lists(st.sampled_from(SAID)), st.integers(1, 50))
-def test_messages_come_whole_however_they_are_cut(said: list[dict[str, Any]], size: int) -> None:
-    data = b"".join(map(msgpack.packb, said))
+def test_messages_come_whole_however_they_are_cut(
+    messages: list[dict[str, Any]], size: int
+) -> None:
+    data = b"".join(map(msgpack.packb, messages))
     incoming = MessageDecoder()
-    heard = [
+    decoded = [
         message
         for start in range(0, len(data), size)
         for message in incoming.feed(data[start : start + size])
     ]
-    assert heard == said
+    assert decoded == messages
 
 
-@pytest.mark.parametrize("said", SAID, ids=str)
-def test_a_field_that_nobody_knows_is_passed_over(said: dict[str, Any]) -> None:
-    (heard,) = MessageDecoder().feed(msgpack.packb({**said, "more": [1]}))
-    assert heard == {**said, "more": [1]}
+@pytest.mark.parametrize("message", SAID, ids=str)
+def test_a_field_that_nobody_knows_is_passed_over(message: dict[str, Any]) -> None:
+    (decoded,) = MessageDecoder().feed(msgpack.packb({**message, "more": [1]}))
+    assert decoded == {**message, "more": [1]}
 
 
-@pytest.mark.parametrize("said", SAID, ids=str)
-def test_every_field_is_needed_and_has_its_type(said: dict[str, Any]) -> None:
-    for name in said:
-        rest = {key: value for key, value in said.items() if key != name}
-        if (name, said["say"]) != ("node", "warning"):
+@pytest.mark.parametrize("message", SAID, ids=str)
+def test_every_field_is_needed_and_has_its_type(message: dict[str, Any]) -> None:
+    for name in message:
+        rest = {key: value for key, value in message.items() if key != name}
+        if (name, message["say"]) != ("node", "warning"):
             with pytest.raises(WireError):
                 list(MessageDecoder().feed(msgpack.packb(rest)))
         with pytest.raises(WireError):
-            list(MessageDecoder().feed(msgpack.packb({**said, name: 1.5})))
+            list(MessageDecoder().feed(msgpack.packb({**message, name: 1.5})))
 
 
 @given(st.binary(min_size=1))
 def test_whatever_comes_is_a_message_or_an_error(data: bytes) -> None:
     incoming = MessageDecoder()
     try:
-        heard = list(incoming.feed(data))
+        decoded = list(incoming.feed(data))
     except WireError:
         return
-    assert all(isinstance(message, dict) for message in heard)
+    assert all(isinstance(message, dict) for message in decoded)
 
 
 def test_what_is_said_before_a_mistake_counts() -> None:

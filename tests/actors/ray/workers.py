@@ -1,4 +1,4 @@
-"""A worker without Ray, as plain processes, and what is left of it."""
+"""A worker without Ray, as plain processes, and the processes that it leaves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MARK: Final = "MUSTER_TEST_MARK"
 
 
 def shipped() -> bytes:
-    """Give the runner as it is sent to workers, by value, and the text of the keeper."""
+    """Return the runner as it is sent to workers, by value, and the text of the keeper."""
     cloudpickle: Any = importlib.import_module("cloudpickle")
     for module in (runner, keeper):
         cloudpickle.register_pickle_by_value(module)
@@ -42,13 +42,13 @@ def shipped() -> bytes:
 
 
 def command(run: list[str] | str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Give the job of a command."""
+    """Return the job of a command."""
     files = {"cwd": None, "stdin": None, "stdout": None, "stderr": None}
     return _job({"kind": "command", "run": run, **files, **more})
 
 
 def callable_job(function: Any, *args: Any, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Give the job of a callable."""
+    """Return the job of a callable."""
     cloudpickle: Any = importlib.import_module("cloudpickle")
     sent = function if isinstance(function, str) else cloudpickle.dumps(function)
     named = more.pop("kwargs", {})
@@ -67,16 +67,16 @@ class Worker:
         (folder / "runner").write_bytes(shipped())
         (folder / "job").write_bytes(pickle.dumps(dict(job)))
         self.mark = uuid.uuid4().hex
-        self._heard = b""
+        self._output = b""
         self.daemon = subprocess.Popen(
             [sys.executable, "-I", str(STAND_IN), str(folder / "runner"), str(folder / "job")],
             stdout=subprocess.PIPE,
             env={**os.environ, _MARK: self.mark},
             start_new_session=True,
         )
-        self.pid = int(self.hear("worker")[1])
+        self.pid = int(self.wait_for("worker")[1])
 
-    def hear(self, what: str) -> list[Any]:
+    def wait_for(self, what: str) -> list[Any]:
         """Wait for an item; those before it are forgotten."""
         until = time.monotonic() + LONG_S
         while True:
@@ -86,25 +86,25 @@ class Worker:
                 return item
 
     def items(self) -> list[list[Any]]:
-        """Give all further items, to the end."""
+        """Return all further items, to the end."""
         until = time.monotonic() + LONG_S
         return list(iter(lambda: self._item(until), None))
 
     def _item(self, until: float) -> list[Any] | None:
         assert self.daemon.stdout is not None
-        while b"\n" not in self._heard:
+        while b"\n" not in self._output:
             ready, _, _ = select.select([self.daemon.stdout], [], [], until - time.monotonic())
             assert ready, "nothing was heard in time"
             part = os.read(self.daemon.stdout.fileno(), 65_536)
             if not part:
                 return None
-            self._heard += part
-        line, _, self._heard = self._heard.partition(b"\n")
+            self._output += part
+        line, _, self._output = self._output.partition(b"\n")
         found: list[Any] = json.loads(line)
         return found
 
     def left(self) -> dict[int, list[str]]:
-        """Give the processes that run for it, with their commands."""
+        """Return the processes that run for it, with their commands."""
         found: dict[int, list[str]] = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -118,14 +118,14 @@ class Worker:
         return found
 
     def keeper(self) -> int | None:
-        """Give the process of the keeper, or of its launcher."""
+        """Return the process of the keeper, or of its launcher."""
         for pid, parts in self.left().items():
             if parts[1:3] == ["-I", "-S"]:
                 return pid
         return None
 
     def commands(self) -> dict[int, list[str]]:
-        """Give what runs but for the stand-in and the keeper, which may take a moment to end."""
+        """Return what runs but for the stand-in and the keeper, which may take a moment to end."""
         return {pid: parts for pid, parts in self.left().items() if parts[1:2] != ["-I"]}
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ def kill_if_there(pid: int, number: signal.Signals) -> None:
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> float:
-    """Wait until something is so.
+    """Wait until a condition holds.
 
     Returns:
         How long it took, in seconds.

@@ -198,7 +198,7 @@ def _ask(name: str) -> Ask:
     return Ask(0, 0, "", 1, 0, name, one, Shape(one), 0)
 
 
-class Plain:
+class PlainCosts:
     """The same figures, from snapshots and decisions, with exact fractions."""
 
     def __init__(self, end_us: int) -> None:
@@ -220,10 +220,10 @@ class Plain:
             held: dict[str | None, dict[str, int]] = {}
             for app in snapshot.apps.values():
                 for ask in app.asks:
-                    mine = held.setdefault((app.queue, app.user)[which], defaultdict(int))
+                    amounts = held.setdefault((app.queue, app.user)[which], defaultdict(int))
                     if ask.place in {AskPlace.BOUND, AskPlace.WAITING}:
                         for kind, amount in ask.resources.items():
-                            mine[kind] += amount
+                            amounts[kind] += amount
             shares = [
                 max((Fraction(n, there[kind]) for kind, n in one.items() if there[kind]), default=0)
                 for one in held.values()
@@ -248,8 +248,8 @@ class Plain:
                     sums[1] += one.at_us - since_us
 
 
-def plainly(feed: Sequence[FeedItem], end_us: int) -> Plain:
-    scheduler, plain, items = PlainScheduler(), Plain(end_us), deque(feed)
+def plainly(feed: Sequence[FeedItem], end_us: int) -> PlainCosts:
+    scheduler, plain, items = PlainScheduler(), PlainCosts(end_us), deque(feed)
     while True:
         due_us = scheduler.machine.next_deadline_us()
         coming = [items[0].at_us] if items else []
@@ -343,8 +343,8 @@ class Diary:
         self.lines.append(f"{at_us // S} s: {what}")
 
 
-async def told_of(*events: tuple[int, Event]) -> list[str]:
-    """Replay events, and give what the census told after the first batch."""
+async def diary_of(*events: tuple[int, Event]) -> list[str]:
+    """Replay events, and return what the census reported after the first batch."""
     diary = Diary()
     items = [FeedItem(number, number + 1, at, event) for number, (at, event) in enumerate(events)]
     for item in items:
@@ -362,9 +362,9 @@ BEGINNING: tuple[tuple[int, Event], ...] = (
 
 
 async def test_an_ask_that_waits_for_its_turn() -> None:
-    told = await told_of(*BEGINNING, (1 * S, AddAsk("a", "y", ONE)), (3 * S, Release("a", "x")))
+    lines = await diary_of(*BEGINNING, (1 * S, AddAsk("a", "y", ONE)), (3 * S, Release("a", "x")))
 
-    assert told == [
+    assert lines == [
         "1 s: y pending",
         "1 s: root 0",
         "1 s: root.q 0",
@@ -378,9 +378,9 @@ async def test_an_ask_that_waits_for_its_turn() -> None:
 
 
 async def test_an_ask_that_loses_its_node_is_pending() -> None:
-    told = await told_of(*BEGINNING, (2 * S, RemoveNode("n")))
+    lines = await diary_of(*BEGINNING, (2 * S, RemoveNode("n")))
 
-    assert [line for line in told if "root" not in line] == [
+    assert [line for line in lines if "root" not in line] == [
         "2 s: n goes",
         "2 s: x left n: node_lost",
         "2 s: x pending",
@@ -389,7 +389,7 @@ async def test_an_ask_that_loses_its_node_is_pending() -> None:
 
 async def test_an_ask_that_failed_is_pending_again_while_it_has_a_retry() -> None:
     failed = Release("a", "y", Outcome.FAILED)
-    told = await told_of(
+    lines = await diary_of(
         *BEGINNING[:2],
         (1 * S, AddAsk("a", "y", ONE, retries=1)),
         (2 * S, failed),
@@ -397,7 +397,7 @@ async def test_an_ask_that_failed_is_pending_again_while_it_has_a_retry() -> Non
         (4 * S, AddAsk("a", "y", ONE)),
     )
 
-    assert [line for line in told if "root" not in line] == [
+    assert [line for line in lines if "root" not in line] == [
         *("1 s: y pending", "1 s: y taken", "1 s: y on n", "1 s: y bound after 0"),
         *("2 s: y left n: failed", "2 s: y pending", "2 s: y taken", "2 s: y on n"),
         "2 s: y bound after None",
@@ -407,9 +407,9 @@ async def test_an_ask_that_failed_is_pending_again_while_it_has_a_retry() -> Non
 
 
 async def test_a_name_that_is_asked_for_again_when_its_last_bearer_ends() -> None:
-    told = await told_of(*BEGINNING, (2 * S, Release("a", "x")), (2 * S, AddAsk("a", "x", ONE)))
+    lines = await diary_of(*BEGINNING, (2 * S, Release("a", "x")), (2 * S, AddAsk("a", "x", ONE)))
 
-    assert [line for line in told if "root" not in line] == [
+    assert [line for line in lines if "root" not in line] == [
         "2 s: x left n: completed",
         "2 s: x pending",
         "2 s: x taken",

@@ -24,7 +24,7 @@ ASK = "- {op: add_ask, app: a, ask: x, resources: {vcore: 1}, run_for: 10}\n"
 
 
 async def log_of(text: str, *, until_us: int | None = None, strict: bool = False) -> list[str]:
-    """Replay, and give what was decided in short."""
+    """Replay, and return the decisions in short."""
     recording = Recording()
     await replay(items(text), journals=[recording], until_us=until_us, strict=strict)
     return [
@@ -165,12 +165,12 @@ def test_a_replay_cancelled_at_any_step_says_only_that(seed: int) -> None:
 
 
 async def test_a_journal_that_fails_ends_the_replay() -> None:
-    class Full:
+    class FullJournal:
         def write(self, _batch: object, /) -> None:
             raise FeedError("log", "no space left")
 
     with pytest.raises(FeedError, match="no space left"):
-        await replay(items(SETUP + ASK), journals=[Full()])
+        await replay(items(SETUP + ASK), journals=[FullJournal()])
 
 
 async def test_instants_that_go_back_are_the_callers_fault() -> None:
@@ -192,7 +192,7 @@ FEED = """\
 
 
 @final
-class EverySecond:
+class SecondsWatcher:
     """Looks every second.
 
     Attributes:
@@ -215,7 +215,7 @@ class EverySecond:
         """Nothing to take note of."""
 
     def due_us(self) -> int:
-        """Give the next second."""
+        """Return the next second."""
         return self._due_us
 
     async def look(self, scheduler: Simulation, at_us: int, /) -> None:
@@ -235,7 +235,7 @@ class EverySecond:
 
 
 async def test_looking_does_not_part_a_batch() -> None:
-    log, watcher = Recording(), EverySecond()
+    log, watcher = Recording(), SecondsWatcher()
     await replay(items(FEED), journals=[log], watchers=[watcher])
     bound = [
         (announced.at_us // SECOND, announced.decision.ask)
@@ -251,7 +251,7 @@ async def test_looking_does_not_part_a_batch() -> None:
 
 @pytest.mark.parametrize(("until", "last"), [(7, 7), (60, 60), (100, 100)])
 async def test_it_looks_for_the_last_time_when_the_replay_ends(until: int, last: int) -> None:
-    watcher = EverySecond()
+    watcher = SecondsWatcher()
     await replay(items(FEED), watchers=[watcher], until_us=until * SECOND)
 
     assert watcher.ends[0][0] == last
@@ -259,7 +259,7 @@ async def test_it_looks_for_the_last_time_when_the_replay_ends(until: int, last:
 
 
 async def test_with_a_refusal_that_ends_the_replay() -> None:
-    watcher = EverySecond()
+    watcher = SecondsWatcher()
     await replay(
         items(FEED + "- {op: add_app, app: a, queue: q}\n"), watchers=[watcher], strict=True
     )
@@ -285,7 +285,7 @@ EXPECT_SETUP = """
 
 
 async def differences(expect: str, setup: str = EXPECT_SETUP) -> list[str]:
-    """Compare one ``expect``; give the differences as ``field: expected / found``."""
+    """Compare one ``expect``; return the differences as ``field: expected / found``."""
     check = Check()
     await check.run(items(f"{setup}- {{op: expect, {expect}}}\n"))
     return [f"{found.field}: {found.expected} / {found.found}" for found in check.differences]
@@ -387,8 +387,8 @@ DEVICES = """
     ],
 )
 async def test_devices(expect: str, found: str | list[str]) -> None:
-    told = await differences(expect, DEVICES)
-    assert told == [] if found == [] else str(found) in told[0]
+    differing = await differences(expect, DEVICES)
+    assert differing == [] if found == [] else str(found) in differing[0]
 
 
 async def test_any_reason_that_holds_will_do() -> None:

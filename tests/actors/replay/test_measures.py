@@ -54,8 +54,8 @@ def only(group: Mapping[str, Any]) -> tuple[int, float, float]:
 
 # COMMAND-36
 def test_the_measures_by_hand() -> None:
-    status, said = run_json("replay", "-", given=JOBS)
-    measures = said["measures"]
+    status, answer = run_json("replay", "-", stdin=JOBS)
+    measures = answer["measures"]
 
     # The waits are 0 s, 90 s and 20 s; the slowdowns 1, 95/10 and 60/40.
     assert status == 0
@@ -91,9 +91,9 @@ def test_the_measures_by_hand() -> None:
     }
     assert [*measures["by_queue"]] == ["root.a", "root.b"]
     assert only(measures["by_queue"]["root.b"]) == (2, 55, 5.5)
-    assert said["makespan_s"] == 140
+    assert answer["makespan_s"] == 140
     # The last ask comes at 80 s; everything is taken until then.
-    assert said["utilisation_to_last_arrival"] == {"memory": 0, "vcore": 1}
+    assert answer["utilisation_to_last_arrival"] == {"memory": 0, "vcore": 1}
 
 
 # COMMAND-37
@@ -158,7 +158,7 @@ ENDS = f"""{NODES}\
 # COMMAND-36, COMMAND-37: each end, and those that do not end
 def test_the_ends_of_jobs(tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv"
-    said = run_json("replay", "-", "--jobs", table, given=ENDS)[1]
+    answer = run_json("replay", "-", "--jobs", table, stdin=ENDS)[1]
     columns = ("final_state", "success", "waiting_time", "execution_time", "stretch")
 
     assert {row["job_id"]: tuple(row[column] for column in columns) for row in rows_of(table)} == {
@@ -173,7 +173,7 @@ def test_the_ends_of_jobs(tmp_path: Path) -> None:
     sizes = {row["job_id"]: row["requested_number_of_resources"] for row in rows_of(table)}
     assert (sizes["killed"], sizes["never"], sizes["waits"]) == ("1.5", "9", "9")
     assert {row["job_id"]: row["requested_time"] for row in rows_of(table)}["limited"] == "7"
-    measures = said["measures"]
+    measures = answer["measures"]
     assert (measures["ended"], measures["never_ran"], measures["unfinished"]) == (4, 1, 2)
     assert measures["bounded_slowdown"]["highest"] == 1
 
@@ -194,14 +194,14 @@ EVICTED = """\
 # COMMAND-36: a run that was lost counts as wait
 def test_an_eviction_counts_as_wait(tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv"
-    said = run_json("replay", "-", "--jobs", table, given=EVICTED)[1]
+    answer = run_json("replay", "-", "--jobs", table, stdin=EVICTED)[1]
     rich, owed = rows_of(table)
 
     released_s = float(owed["starting_time"])
-    assert said["queues"][1]["lost"]["reclaimed"]["runs"] == 1
+    assert answer["queues"][1]["lost"]["reclaimed"]["runs"] == 1
     assert float(rich["starting_time"]) == float(owed["finish_time"]) == released_s + 20
     assert (float(rich["waiting_time"]), float(rich["execution_time"])) == (released_s + 20, 100)
-    weighted = said["measures"]["weighted_wait_s"]["vcore"]
+    weighted = answer["measures"]["weighted_wait_s"]["vcore"]
     waited = float(owed["waiting_time"])
     assert weighted == pytest.approx((200 * (released_s + 20) + 20 * waited) / 220)
 
@@ -280,11 +280,11 @@ async def test_sizes(capacity: str, wanted: str, resource: str, size: str) -> No
 # COMMAND-36, COMMAND-16: what had run before the replay begins is in no figure
 def test_jobs_that_had_run_before_do_not_count(tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv"
-    said = run_json("replay", "-", "--start", "50", "--jobs", table, given=JOBS)[1]
+    answer = run_json("replay", "-", "--start", "50", "--jobs", table, stdin=JOBS)[1]
 
     assert [row["job_id"] for row in rows_of(table)] == ["short", "late"]
     assert rows_of(table)[0]["waiting_time"] == "90"
-    assert (said["measures"]["ended"], said["makespan_s"]) == (2, 90)
+    assert (answer["measures"]["ended"], answer["makespan_s"]) == (2, 90)
 
 
 # COMMAND-37
@@ -293,7 +293,7 @@ def test_the_standard_workload_format(tmp_path: Path, name: str) -> None:
 
     table = tmp_path / name
 
-    assert run("replay", "-", "--jobs", table, given=JOBS).exit_code == 0
+    assert run("replay", "-", "--jobs", table, stdin=JOBS).exit_code == 0
     raw = table.read_bytes()
     lines = (gzip.decompress(raw) if name.endswith(".gz") else raw).decode().splitlines()
     assert [line for line in lines if not line.startswith(";")] == [
@@ -316,7 +316,7 @@ def test_the_standard_workload_format(tmp_path: Path, name: str) -> None:
 def test_a_table_in_swf_can_be_imported(tmp_path: Path) -> None:
     log, feed, again = (tmp_path / name for name in ("a.swf", "feed.jsonl", "b.swf"))
 
-    assert run("replay", "-", "--jobs", log, given=JOBS).exit_code == 0
+    assert run("replay", "-", "--jobs", log, stdin=JOBS).exit_code == 0
     assert run("import", "swf", log, "-o", feed).exit_code == 0
     assert run("replay", feed, "--jobs", again).exit_code == 0
 
@@ -329,7 +329,7 @@ def test_a_table_in_swf_can_be_imported(tmp_path: Path) -> None:
 
 def test_the_status_of_jobs_in_swf(tmp_path: Path) -> None:
     table = tmp_path / "jobs.swf"
-    run("replay", "-", "--jobs", table, given=ENDS)
+    run("replay", "-", "--jobs", table, stdin=ENDS)
     rows = [line.split() for line in table.read_text().splitlines() if not line.startswith(";")]
 
     assert [(row[2], row[3], row[10]) for row in rows] == [
@@ -357,15 +357,15 @@ def test_where_the_table_goes(tmp_path: Path) -> None:
 def test_compare_has_the_measures(tmp_path: Path) -> None:
     one = written(tmp_path / "one.yaml", JOBS)
     two = written(tmp_path / "two.yaml", JOBS.replace("run_for: 100", "run_for: 150"))
-    told = run_json("compare", one, two)[1]["all"]
+    compared = run_json("compare", one, two)[1]["all"]
 
-    assert told["a"]["measures"] == run_json("replay", one)[1]["measures"]
-    assert told["b"]["measures"] == run_json("replay", two)[1]["measures"]
-    difference = told["difference"]["measures"]
+    assert compared["a"]["measures"] == run_json("replay", one)[1]["measures"]
+    assert compared["b"]["measures"] == run_json("replay", two)[1]["measures"]
+    difference = compared["difference"]["measures"]
     assert difference["wait"]["longest_s"] == 50
     assert difference["by_user"]["bob"]["wait"]["mean_s"] == 50
     assert difference["size_resource"] is None
-    assert told["difference"]["utilisation_to_last_arrival"]["vcore"] == 0
+    assert compared["difference"]["utilisation_to_last_arrival"]["vcore"] == 0
 
     text = run("compare", one, two).stdout
     assert "bounded slowdown" in text
@@ -375,7 +375,7 @@ def test_compare_has_the_measures(tmp_path: Path) -> None:
 
 def test_a_report_has_the_measures(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
-    run("replay", "-", "--report", report, given=JOBS)
+    run("replay", "-", "--report", report, stdin=JOBS)
     page = report.read_text()
 
     assert '<section id="jobs">' in page
@@ -405,7 +405,7 @@ class Story:
     is_over: bool = True
 
     def walk(self) -> Iterator[tuple[Turn, set[str], bool]]:
-        """Give each turn, with the asks that are bound before it, and whether one has completed."""
+        """Yield each turn, the asks bound before it, and whether one has completed."""
         bound, has_completed = set[str](), False
         for turn in self.turns:
             yield turn, set(bound), has_completed
@@ -441,7 +441,7 @@ class Span(NamedTuple):
 
 
 @attrs.define
-class Anew:
+class RecomputedMeasures:
     """All that happened in a replay."""
 
     stories: list[Story] = attrs.field(factory=list[Story])
@@ -449,8 +449,8 @@ class Anew:
     log: list[Announced] = attrs.field(factory=list[Announced])
 
 
-def anew(feed: Sequence[FeedItem], end_us: int) -> Anew:
-    found, scheduler, items = Anew(), PlainScheduler(), deque(feed)
+def anew(feed: Sequence[FeedItem], end_us: int) -> RecomputedMeasures:
+    found, scheduler, items = RecomputedMeasures(), PlainScheduler(), deque(feed)
     latest: dict[str, Story] = {}
     now_us = 0
     while True:
@@ -479,20 +479,20 @@ def span_of(scheduler: PlainScheduler, begin_us: int, end_us: int) -> Span:
     held: dict[str, int] = defaultdict(int)
     there: dict[str, int] = defaultdict(int)
     for app in snapshot.apps.values():
-        mine = apps.setdefault(app.name, defaultdict(int))
+        own = apps.setdefault(app.name, defaultdict(int))
         for ask in app.asks:
             for kind, amount in ask.resources.items():
                 if ask.place in {AskPlace.BOUND, AskPlace.WAITING}:
                     held[kind] += amount
                 if ask.place is AskPlace.BOUND:
-                    mine[kind] += amount
+                    own[kind] += amount
     for node in snapshot.nodes.values():
         for kind, amount in node.capacity.items():
             there[kind] += amount
     return Span(begin_us, end_us, apps, held, there)
 
 
-def _tell(found: Anew, latest: dict[str, Story], one: Announced) -> None:
+def _tell(found: RecomputedMeasures, latest: dict[str, Story], one: Announced) -> None:
     decision = one.decision
     found.log.append(one)
     app = decision.app
@@ -524,7 +524,7 @@ def check_group(group: JobGroup, jobs: Sequence[tuple[Story, int, int]]) -> None
 
 
 def check_weighted(
-    found: Anew, measures: JobMeasures, jobs: Sequence[tuple[Story, int, int]]
+    found: RecomputedMeasures, measures: JobMeasures, jobs: Sequence[tuple[Story, int, int]]
 ) -> None:
     areas: dict[str, int] = defaultdict(int)
     waited: dict[str, int] = defaultdict(int)
@@ -540,7 +540,9 @@ def check_weighted(
     }
 
 
-def check_until_arrival(found: Anew, feed: Sequence[FeedItem], summary: Summary) -> None:
+def check_until_arrival(
+    found: RecomputedMeasures, feed: Sequence[FeedItem], summary: Summary
+) -> None:
     refused = {one.decision.index for one in found.log if one.decision.kind is Kind.REJECTED}
     came = [
         item.at_us

@@ -392,10 +392,12 @@ async def test_a_pod_that_runs_was_bound_at_once() -> None:
     assert dict(summary.utilisation) == {"vcore": 0.2}
 
 
-def told(*heard: tuple[int, Kind, str] | tuple[int, Kind, str, int | None]) -> Reserved:
-    """Give the figures after decisions: the instant, the kind, the ask, and a start."""
+def figures_after(
+    *decisions: tuple[int, Kind, str] | tuple[int, Kind, str, int | None],
+) -> Reserved:
+    """Return the figures after decisions: the instant, the kind, the ask, and a start."""
     tally = ReservedTally()
-    for at_us, kind, ask, *start in heard:
+    for at_us, kind, ask, *start in decisions:
         reason = Reason.REMOVED if kind is Kind.RELEASED else None
         tally.observe(
             Decision(kind, "a", ask, reason=reason, start_us=start[0] if start else None), at_us
@@ -406,7 +408,7 @@ def told(*heard: tuple[int, Kind, str] | tuple[int, Kind, str, int | None]) -> R
 # COMMAND-26
 @pytest.mark.parametrize(("at_us", "kept"), [(5, True), (9, True), (10, False)])
 def test_the_first_known_start_counts(at_us: int, kept: bool) -> None:
-    found = told(
+    found = figures_after(
         (0, Kind.RESERVED, "k", None),
         (1, Kind.RESERVED, "k", 9),
         (2, Kind.RESERVED, "k", 30),
@@ -418,7 +420,7 @@ def test_the_first_known_start_counts(at_us: int, kept: bool) -> None:
 
 # COMMAND-26
 def test_who_was_given_no_known_start_or_is_not_bound() -> None:
-    found = told(
+    found = figures_after(
         (0, Kind.BOUND, "others"),
         (0, Kind.RESERVED, "open", None),
         (0, Kind.RESERVED, "gone", 5),
@@ -435,7 +437,7 @@ def test_who_was_given_no_known_start_or_is_not_bound() -> None:
 
 # COMMAND-26
 def test_who_lost_its_node_counts_again() -> None:
-    found = told(
+    found = figures_after(
         (0, Kind.RESERVED, "k", 5),
         (5, Kind.BOUND, "k"),
         (6, Kind.BOUND, "k"),

@@ -276,7 +276,7 @@ partitions:
 """
 
 
-def told(text: str) -> tuple[Problem, ...]:
+def problems_of(text: str) -> tuple[Problem, ...]:
     configuration = parse_configuration(text, file="queues.yaml")
     assert configuration.warnings == ()  # Nothing is announced.
     return configuration.told
@@ -286,8 +286,8 @@ def queues(*written: str) -> str:
     return f"partitions: [{{queues: [{', '.join(written)}]}}]"
 
 
-def test_a_depth_that_is_not_read_is_told_with_its_place() -> None:
-    below, beside = told(READ_BELOW)
+def test_a_depth_without_effect_is_reported_with_its_place() -> None:
+    below, beside = problems_of(READ_BELOW)
 
     assert below == Problem(
         "root.gpu.a: backfill.depth 2 has no effect: write it on root.gpu, whose "
@@ -362,8 +362,8 @@ def test_a_depth_that_is_not_read_is_told_with_its_place() -> None:
         ),
     ],
 )
-def test_which_depths_are_not_read(queue: str, messages: list[str]) -> None:
-    assert [problem.message for problem in told(queues("{name: z}", queue))] == messages
+def test_which_depths_have_no_effect(queue: str, messages: list[str]) -> None:
+    assert [problem.message for problem in problems_of(queues("{name: z}", queue))] == messages
 
 
 # SHARE-18
@@ -396,7 +396,7 @@ def test_which_depths_are_not_read(queue: str, messages: list[str]) -> None:
     ],
 )
 def test_which_weights_have_no_effect(parent: str, who: list[str]) -> None:
-    messages = [problem.message for problem in told(queues(f"{{name: a, {parent}}}"))]
+    messages = [problem.message for problem in problems_of(queues(f"{{name: a, {parent}}}"))]
 
     assert [message.partition(": ")[0] for message in messages] == who
     above = "root" if who == ["root.a"] else "root.a"
@@ -407,7 +407,7 @@ def test_which_weights_have_no_effect(parent: str, who: list[str]) -> None:
         )
 
 
-def test_only_the_partition_that_runs_is_told_of() -> None:
+def test_only_the_partition_that_runs_is_checked() -> None:
     text = (
         "partitions: [{name: p, queues: [{name: a, properties: {backfill.depth: 5}}]}, "
         "{name: default, queues: [{name: a}]}]"
@@ -435,7 +435,7 @@ def test_a_configuration_in_a_feed() -> None:
 def test_limits_of_users_in_a_scope_of_one_reservation_need_no_warning() -> None:
     limited = "limits: [{limit: each user, users: ['*'], maxresources: {vcore: 12}}]"
     leaf = "{name: root, properties: {scheduling.order: backfill}, queues: [{name: a, %s}]}"
-    assert told(queues(leaf % limited)) == ()
+    assert problems_of(queues(leaf % limited)) == ()
 
 
 # BACKFILL-31

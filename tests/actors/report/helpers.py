@@ -45,7 +45,7 @@ EVERYTHING = """\
 
 
 @attrs.frozen
-class Recorded:
+class RecordedReplay:
     """A replay that was recorded.
 
     Attributes:
@@ -65,10 +65,10 @@ class Recorded:
         return page(content)
 
 
-async def recorded(feed: str, until_us: int | None = None, start_us: int = 0) -> Recorded:
+async def recorded(feed: str, until_us: int | None = None, start_us: int = 0) -> RecordedReplay:
     """Replay a feed, perhaps up to an instant or from one on only, and record it."""
     facts, rest = begun_at(iter(items(feed)), start_us) if start_us else (None, items(feed))
-    found = Recorded(Recorder(), Tally(), [])
+    found = RecordedReplay(Recorder(), Tally(), [])
     log = Recording()
     await replay(
         rest,
@@ -84,7 +84,7 @@ async def recorded(feed: str, until_us: int | None = None, start_us: int = 0) ->
 
 
 def known(html: str) -> dict[str, Any]:
-    """Give what the script of a page knows."""
+    """Return what the script of a page knows."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
     assert found
     value: dict[str, Any] = json.loads(found[1])
@@ -92,7 +92,7 @@ def known(html: str) -> dict[str, Any]:
 
 
 def tile(html: str, name: str) -> str:
-    """Give the figure of the tile with a name."""
+    """Return the figure of the tile with a name."""
     found = re.search(rf'<div class="tile"><b>([^<]*)</b><span>{re.escape(name)}</span>', html)
     assert found, name
     return found[1]

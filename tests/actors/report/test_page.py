@@ -16,7 +16,7 @@ from muster.report import Content, Ending, Recorder, page
 from muster.report._node_records import MOST_BARS, ReservedBar
 from muster.report._queue_records import MOST_USERS, OTHER_USERS, UserRecords
 from muster_core.decisions import Kind
-from tests.actors.report.helpers import EVERYTHING, Reader, Recorded, known, recorded, tile
+from tests.actors.report.helpers import EVERYTHING, Reader, RecordedReplay, known, recorded, tile
 from tests.actors.samples import RESERVED
 
 EVIL = "<script>alert(1)<!--\"'&amp;]]>\u202e\u0007"
@@ -24,12 +24,12 @@ EVIL_IN_YAML = '"<script>alert(1)<!--\\"\'&amp;]]>\\u202e\\u0007"'
 
 
 @pytest.fixture
-async def everything() -> Recorded:
+async def recording() -> RecordedReplay:
     return await recorded(EVERYTHING)
 
 
-async def test_it_is_well_formed(everything: Recorded) -> None:
-    read = Reader(everything.page)
+async def test_it_is_well_formed(recording: RecordedReplay) -> None:
+    read = Reader(recording.page)
 
     assert read.tags["svg"] >= 5
     assert read.tags["section"] == 9
@@ -39,8 +39,8 @@ async def test_it_is_well_formed(everything: Recorded) -> None:
         assert link[1:] in ids
 
 
-async def test_it_needs_nothing_else(everything: Recorded) -> None:
-    html = everything.page
+async def test_it_needs_nothing_else(recording: RecordedReplay) -> None:
+    html = recording.page
     read = Reader(html)
 
     assert re.findall(r"https?:|//\w|url\(|@import|\bfetch\b|XMLHttp|import\(", html) == []
@@ -49,10 +49,10 @@ async def test_it_needs_nothing_else(everything: Recorded) -> None:
     assert "default-src 'none'" in html
 
 
-async def test_it_says_what_was_recorded(everything: Recorded) -> None:
-    html, summary, text = everything.page, everything.tally.summary(), Reader(everything.page).text
-    used = everything.recorder.used["vcore"]
-    there = everything.recorder.there["vcore"]
+async def test_it_says_what_was_recorded(recording: RecordedReplay) -> None:
+    html, summary, text = recording.page, recording.tally.summary(), Reader(recording.page).text
+    used = recording.recorder.used["vcore"]
+    there = recording.recorder.there["vcore"]
 
     assert tile(html, "asks bound") == f"{summary.asks_bound}"
     assert tile(html, "asks pending at the end") == f"{summary.asks_pending}"
@@ -66,22 +66,22 @@ async def test_it_says_what_was_recorded(everything: Recorded) -> None:
     assert "c/huge" in text
 
 
-async def test_bars_in_the_page_are_those_of_the_decisions(everything: Recorded) -> None:
-    bars = known(everything.page)["bars"]
+async def test_bars_in_the_page_are_those_of_the_decisions(recording: RecordedReplay) -> None:
+    bars = known(recording.page)["bars"]
     bound = [
         f"{announced.decision.app}/{announced.decision.ask}"
-        for announced in everything.decisions
+        for announced in recording.decisions
         if announced.decision.kind is Kind.BOUND
     ]
 
     assert sorted(bar[0] for bar in bars if bar[5] is not None) == sorted(bound)
     assert {bar[7] for bar in bars} >= {"completed", "node_lost"}
-    read = Reader(everything.page)
+    read = Reader(recording.page)
     assert {int(number) for number in read.attributes["data-i"]} == set(range(len(bars)))
 
 
-async def test_series_in_the_page_are_those_of_the_recorder(everything: Recorded) -> None:
-    data = known(everything.page)
+async def test_series_in_the_page_are_those_of_the_recorder(recording: RecordedReplay) -> None:
+    data = known(recording.page)
     usage = data["charts"][0]["r"]
     rows = {row["n"]: row["v"] for row in usage}
     buckets = -(-(data["end"] - data["begin"]) // data["width"])
@@ -90,7 +90,7 @@ async def test_series_in_the_page_are_those_of_the_recorder(everything: Recorded
     area = 0.0
     for value, count in zip(rows["together"][::2], rows["together"][1::2], strict=True):
         area += value * count * data["width"]
-    exact = sum(everything.recorder.used["vcore"].areas) / 1000
+    exact = sum(recording.recorder.used["vcore"].areas) / 1000
     assert sum(rows["together"][1::2]) == buckets
     assert area == pytest.approx(exact, rel=0.01)
 
@@ -171,7 +171,7 @@ async def test_evictions_are_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "said"),
+    ("ending", "text"),
     [
         (Ending.COMPLETE, None),
         (Ending.UNTIL, "Ended at"),
@@ -179,11 +179,11 @@ async def test_evictions_are_marked() -> None:
         (Ending.STOPPED, "Stopped at the first event that was refused (line 23): "),
     ],
 )
-async def test_how_it_ended(everything: Recorded, ending: Ending, said: str | None) -> None:
-    html = page(Content(everything.recorder, everything.tally.summary(), "f", ending))
+async def test_how_it_ended(recording: RecordedReplay, ending: Ending, text: str | None) -> None:
+    html = page(Content(recording.recorder, recording.tally.summary(), "f", ending))
 
-    assert ('<p class="note">' in html) is (said is not None)
-    assert (said or "") in Reader(html).text
+    assert ('<p class="note">' in html) is (text is not None)
+    assert (text or "") in Reader(html).text
 
 
 async def test_refusals_and_warnings_are_listed() -> None:
@@ -213,11 +213,11 @@ async def test_there_is_no_list_of_no_remarks() -> None:
     assert 'id="remarks"' not in (await recorded("- {op: settle, at: 5}\n")).page
 
 
-async def test_an_event_without_a_line_has_its_index(everything: Recorded) -> None:
-    summary = everything.tally.summary()
+async def test_an_event_without_a_line_has_its_index(recording: RecordedReplay) -> None:
+    summary = recording.tally.summary()
     refusals = tuple(attrs.evolve(remark, line=None) for remark in summary.first_refusals)
     summary = attrs.evolve(summary, first_refusals=refusals)
-    text = Reader(page(Content(everything.recorder, summary, "f", Ending.STOPPED))).text
+    text = Reader(page(Content(recording.recorder, summary, "f", Ending.STOPPED))).text
 
     assert "refused (event 12): " in text
     assert "event 12refused" in text
@@ -273,7 +273,7 @@ def drawn(page: str) -> Drawn:
     return found
 
 
-def held(page: str) -> dict[str, object]:
+def devices_of_bars(page: str) -> dict[str, object]:
     return {bar[0]: bar[8] for bar in known(page)["bars"] if len(bar) > 8}
 
 
@@ -296,7 +296,7 @@ async def test_each_device_has_a_lane() -> None:
 async def test_a_bar_says_which_devices_it_held() -> None:
     page = (await recorded(DEVICES_FEED, until_us=25 * S)).page
 
-    assert held(page) == {
+    assert devices_of_bars(page) == {
         "a/whole": "gpu 0, 1",
         "a/half": "500 milli of gpu 2",
         "a/part": "250 milli of gpu 2",
@@ -330,8 +330,8 @@ async def test_a_report_begins_with_what_is_held() -> None:
     page = (await recorded(DEVICES_FEED, start_us=10 * S)).page
 
     assert drawn(page)["a/whole"] == [(0, 4.2), (4.8, 4.2)]
-    assert held(page)["a/part"] == "250 milli of gpu 2"
-    assert held(page)["a/next"] == "gpu 0"
+    assert devices_of_bars(page)["a/part"] == "250 milli of gpu 2"
+    assert devices_of_bars(page)["a/next"] == "gpu 0"
 
 
 async def test_nodes_without_devices_are_drawn_by_share() -> None:
@@ -350,7 +350,7 @@ async def test_very_many_devices_have_no_lanes() -> None:
     page = (await recorded(feed)).page
 
     assert drawn(page)["a/whole"] == [(14, 1)]
-    assert held(page)["a/whole"] == "gpu 0, 1"
+    assert devices_of_bars(page)["a/whole"] == "gpu 0, 1"
     assert "each device has a lane" not in page
 
 
@@ -364,7 +364,7 @@ GIVEN_UP = """\
 """
 
 
-def told(bars: list[ReservedBar] | None) -> list[tuple[object, ...]]:
+def bar_rows(bars: list[ReservedBar] | None) -> list[tuple[object, ...]]:
     assert bars is not None
     return [
         (one.ask.key[1], one.node, one.since_us, one.start_us, one.end_us)
@@ -375,7 +375,7 @@ def told(bars: list[ReservedBar] | None) -> list[tuple[object, ...]]:
 async def test_reservations_last_until_their_asks_get_nodes() -> None:
     found = await recorded(RESERVED)
 
-    assert told(found.recorder.reserved.bars)[:2] == [
+    assert bar_rows(found.recorder.reserved.bars)[:2] == [
         ("next", "n2", 10 * S, None, 100 * S),
         ("wide", "n1", 10 * S, 100 * S, 100 * S),
     ]
@@ -385,7 +385,7 @@ async def test_reservations_last_until_their_asks_get_nodes() -> None:
 async def test_reservations_that_are_given_up_end() -> None:
     found = await recorded(RESERVED + GIVEN_UP)
 
-    assert told(found.recorder.reserved.bars)[:2] == [
+    assert bar_rows(found.recorder.reserved.bars)[:2] == [
         ("next", "n2", 10 * S, None, 20 * S),
         ("wide", "n1", 10 * S, 100 * S, 20 * S),
     ]

@@ -25,7 +25,7 @@ from muster.report._timeline import LevelRanges, Series, Span, Timeline, joined
 from muster.testing import Recording
 from muster_core.decisions import Announced, Decision, Kind, Reason
 from muster_core.snapshots import Snapshot
-from tests.actors.report.helpers import EVERYTHING, Recorded, recorded
+from tests.actors.report.helpers import EVERYTHING, RecordedReplay, recorded
 from tests.share import every
 
 FEEDS = Path(__file__).parents[2] / "feeds"
@@ -44,7 +44,7 @@ SPEC_FEEDS = sorted(
 
 
 @final
-class Last:
+class EndWatcher:
     """Watches nothing but the end.
 
     Attributes:
@@ -74,8 +74,8 @@ class Last:
         self.seen.append(await scheduler.snapshot())
 
 
-def held(decisions: list[Announced], end_us: int) -> Iterator[tuple[Decision, int, int]]:
-    """Give every decision that gave a node to an ask, with when it held it."""
+def allocations(decisions: list[Announced], end_us: int) -> Iterator[tuple[Decision, int, int]]:
+    """Yield every decision that gave a node to an ask, with when it held it."""
     since: dict[tuple[str | None, str | None], tuple[Decision, int]] = {}
     for announced in decisions:
         decision, key = announced.decision, (announced.decision.app, announced.decision.ask)
@@ -93,15 +93,15 @@ def area(series: Series | None) -> int:
 
 
 @pytest.fixture
-async def everything() -> Recorded:
+async def recording() -> RecordedReplay:
     return await recorded(EVERYTHING)
 
 
-async def test_usage_is_that_of_the_decisions(everything: Recorded) -> None:
-    recorder, end_us = everything.recorder, everything.recorder.end_us
+async def test_usage_is_that_of_the_decisions(recording: RecordedReplay) -> None:
+    recorder, end_us = recording.recorder, recording.recorder.end_us
     cores = {"a": 1000, "b": 1000, "c": 1000}
     naive: Counter[str] = Counter()
-    for decision, begin, end in held(everything.decisions, end_us):
+    for decision, begin, end in allocations(recording.decisions, end_us):
         assert decision.app
         assert decision.queue
         for queue in ("root", decision.queue):
@@ -117,20 +117,20 @@ async def test_usage_is_that_of_the_decisions(everything: Recorded) -> None:
     assert area(recorder.there["vcore"]) == 4000 * (end_us + 30_000_000)
 
 
-async def test_pending_and_running_are_those_of_the_decisions(everything: Recorded) -> None:
-    recorder = everything.recorder
-    came = {"a": (9, 0), "b": (2, 10_000_000), "c": (5, 12_000_000)}
+async def test_pending_and_running_are_those_of_the_decisions(recording: RecordedReplay) -> None:
+    recorder = recording.recorder
+    arrivals = {"a": (9, 0), "b": (2, 10_000_000), "c": (5, 12_000_000)}
     end_us = recorder.end_us
-    pending = sum(count * (end_us - at_us) for count, at_us in came.values())
+    pending = sum(count * (end_us - at_us) for count, at_us in arrivals.values())
     finished = 0
     running = 0
-    for announced in everything.decisions:
+    for announced in recording.decisions:
         match announced.decision:
             case Decision(kind=Kind.RELEASED, reason=Reason.COMPLETED):
                 finished += end_us - announced.at_us
             case _:
                 pass
-    for _, begin, end in held(everything.decisions, end_us):
+    for _, begin, end in allocations(recording.decisions, end_us):
         running += end - begin
     root = recorder.queues.get("root")
 
@@ -139,11 +139,11 @@ async def test_pending_and_running_are_those_of_the_decisions(everything: Record
     assert area(root.pending) == pending - running - finished
 
 
-async def test_bars_are_those_of_the_decisions(everything: Recorded) -> None:
-    recorder = everything.recorder
+async def test_bars_are_those_of_the_decisions(recording: RecordedReplay) -> None:
+    recorder = recording.recorder
     naive = [
         (decision.node, decision.app, decision.ask, begin, end)
-        for decision, begin, end in held(everything.decisions, recorder.end_us)
+        for decision, begin, end in allocations(recording.decisions, recorder.end_us)
         if end > begin
     ]
     assert recorder.nodes.bars is not None
@@ -157,13 +157,13 @@ async def test_bars_are_those_of_the_decisions(everything: Recorded) -> None:
 
     assert sorted(bars) == sorted(naive)
     assert sum(recorder.released.values()) == sum(
-        announced.decision.kind is Kind.RELEASED for announced in everything.decisions
+        announced.decision.kind is Kind.RELEASED for announced in recording.decisions
     )
 
 
-async def test_waits_are_those_of_the_summary(everything: Recorded) -> None:
-    summary = everything.tally.summary()
-    recorder = everything.recorder
+async def test_waits_are_those_of_the_summary(recording: RecordedReplay) -> None:
+    summary = recording.tally.summary()
+    recorder = recording.recorder
 
     assert sum(recorder.waits.counts) == summary.wait.count
     for queue in summary.queues:
@@ -176,8 +176,8 @@ async def test_waits_are_those_of_the_summary(everything: Recorded) -> None:
     assert longest[1].wait_us == round((summary.wait.longest_s or 0) * 1e6)
 
 
-async def test_it_says_why(everything: Recorded) -> None:
-    reasons = everything.recorder.reasons
+async def test_it_says_why(recording: RecordedReplay) -> None:
+    reasons = recording.recorder.reasons
     huge = reasons.reasons_of(("c", "huge"))
 
     assert huge
@@ -279,7 +279,7 @@ def test_watching_changes_nothing(path: Path) -> None:
     """The decisions are the same, and in the end the counts are those of the scheduler."""
     plain, watched = Recording(), Recording()
     recorder, board, tally = Recorder(), Board(), Tally()
-    last = Last()
+    last = EndWatcher()
 
     trio.run(lambda: replay(read_feed(path), journals=[plain]))
     trio.run(
@@ -327,7 +327,7 @@ STEPS = st.lists(
 ).map(sorted)
 
 
-def fed(
+def timeline_and_series(
     steps: list[tuple[int, int]], end: int, most: int, begin: int = 0
 ) -> tuple[Timeline, Series]:
     timeline = Timeline(most)
@@ -352,7 +352,7 @@ def test_every_bucket_holds_the_integral(
     steps: list[tuple[int, int]], most: int, more: int
 ) -> None:
     end = steps[-1][0] + more
-    timeline, series = fed(steps, end, most)
+    timeline, series = timeline_and_series(steps, end, most)
     width = timeline.width_us
     naive = [value_at(steps, at) for at in range(end)]
 
@@ -368,7 +368,7 @@ def test_what_was_before_the_begin_does_not_count(
     steps: list[tuple[int, int]], most: int, begin: int
 ) -> None:
     end = max(steps[-1][0], begin) + 10
-    _, series = fed(steps, end, most, begin)
+    _, series = timeline_and_series(steps, end, most, begin)
 
     assert sum(series.areas) == sum(value_at(steps, at) for at in range(begin, end))
 
@@ -392,7 +392,7 @@ def test_absorbing_adds(first: list[tuple[int, int]], second: list[tuple[int, in
 
 
 def test_the_width_doubles_until_all_has_room() -> None:
-    timeline, series = fed([(0, 1)], 1_000, most=10)
+    timeline, series = timeline_and_series([(0, 1)], 1_000, most=10)
 
     assert timeline.width_us == 128
     assert series.areas == [128] * 7 + [104]

@@ -67,7 +67,7 @@ async def test_an_ask_that_nobody_has_a_handle_of_is_worked_for(worker: Worker) 
 
 
 async def test_started_may_be_called_by_a_child() -> None:
-    class Parent:
+    class NestedBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.child, started)
@@ -76,7 +76,7 @@ async def test_started_may_be_called_by_a_child() -> None:
             started()
             await trio.sleep_forever()
 
-    async with service(binder=Parent()) as scheduler:
+    async with service(binder=NestedBinder()) as scheduler:
         assert (await (await scheduler.add_ask("a", "k", ONE)).bound()).node == "n"
 
 
@@ -113,12 +113,12 @@ async def test_returning_without_having_started_is_returning(worker: Worker) -> 
 
 @pytest.mark.parametrize("starts", [True, False])
 async def test_work_that_is_over_at_once(starts: bool, log: Recording) -> None:
-    class Quick:
+    class QuickBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             if starts:
                 started()
 
-    async with service(binder=Quick(), journal=log) as scheduler:
+    async with service(binder=QuickBinder(), journal=log) as scheduler:
         asks = await scheduler.add_asks("a", "k", ONE, 50)
         for ask in asks:
             assert await (await ask.bound()).ended() is Reason.COMPLETED
@@ -187,7 +187,7 @@ async def test_too_many_failures_in_a_row_remove_the_ask(
         assert snapshot.apps["a"].asks == ()
 
 
-async def test_who_waits_is_told_that_the_work_failed(worker: Worker) -> None:
+async def test_a_waiter_learns_that_the_work_failed(worker: Worker) -> None:
     async with service(binder=worker, bind_attempts=1) as scheduler:
         async with trio.open_nursery() as nursery:
             ask = await scheduler.add_ask("a", "k", ONE)
@@ -266,7 +266,7 @@ async def test_an_ask_that_was_removed_for_its_failures_may_be_asked_again(worke
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_many_at_once(seed: int, log: Recording) -> None:
-    class Mixed:
+    class MixedBinder:
         """Every third run fails before it starts, every third one after it."""
 
         def __init__(self) -> None:
@@ -284,7 +284,7 @@ async def test_many_at_once(seed: int, log: Recording) -> None:
                 raise OSError("after")
 
     options = {"journal": log, "interleave": Interleaving(seed), "bind_attempts": None}
-    async with service(cores=20, binder=Mixed(), **options) as scheduler:
+    async with service(cores=20, binder=MixedBinder(), **options) as scheduler:
         for ask in await scheduler.add_asks("a", "k", ONE, 200):
             await ask.bound()
         while (await scheduler.snapshot()).nodes["n"].used:
@@ -320,7 +320,7 @@ async def test_bad_attempts(attempts: int) -> None:
 
 
 async def test_a_group_that_the_binder_raises_is_the_cause() -> None:
-    class Grouped:
+    class GroupBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.child)
@@ -329,7 +329,7 @@ async def test_a_group_that_the_binder_raises_is_the_cause() -> None:
         async def child(self) -> None:
             raise OSError("no")
 
-    async with service(binder=Grouped(), bind_attempts=1) as scheduler:
+    async with service(binder=GroupBinder(), bind_attempts=1) as scheduler:
         ask = await scheduler.add_ask("a", "k", ONE)
         with pytest.raises(muster.BindFailedError) as caught:
             await ask.bound()
@@ -338,7 +338,7 @@ async def test_a_group_that_the_binder_raises_is_the_cause() -> None:
     assert repr(cause).endswith("[OSError('no')])")
 
 
-class Untidy:
+class UntidyBinder:
     """A binder that fails when it is cancelled, while something else of it is cancelled."""
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
@@ -355,7 +355,7 @@ class Untidy:
 
 
 async def test_a_group_of_errors_and_cancellations_affects_nobody_else() -> None:
-    async with service(binder=Untidy()) as scheduler:
+    async with service(binder=UntidyBinder()) as scheduler:
         allocation = await (await scheduler.add_ask("a", "k", ONE)).bound()
         await allocation.release()
         await wait_all_tasks_blocked()
@@ -365,7 +365,7 @@ async def test_a_group_of_errors_and_cancellations_affects_nobody_else() -> None
 
 async def test_a_group_of_errors_and_cancellations_when_the_scheduler_is_closed() -> None:
     with watchdog():
-        async with service(binder=Untidy()) as scheduler:
+        async with service(binder=UntidyBinder()) as scheduler:
             await (await scheduler.add_ask("a", "k", ONE)).bound()
 
 
@@ -415,7 +415,7 @@ async def test_a_member_whose_work_fails_is_bound_again(worker: Worker) -> None:
 
 
 @attrs.define
-class Caller:
+class CallingBinder:
     """A binder that asks for more of the scheduler that it works for."""
 
     scheduler: muster.Scheduler | None = None
@@ -432,7 +432,7 @@ class Caller:
 
 
 async def test_a_binder_that_calls_the_scheduler(log: Recording) -> None:
-    binder = Caller()
+    binder = CallingBinder()
     async with service(binder=binder, journal=log) as scheduler:
         binder.scheduler = scheduler
         ask = await scheduler.add_ask("a", "k", ONE)
@@ -446,12 +446,12 @@ async def test_a_binder_that_calls_the_scheduler(log: Recording) -> None:
 
 
 async def test_a_binder_that_waits_for_its_own_ask_is_late(mock_clock: MockClock) -> None:
-    class Waits:
+    class WaitingBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             await scheduler.ask(allocation.app, allocation.ask).bound()
             started()
 
-    async with service(binder=Waits(), bind_timeout=5, bind_attempts=1) as scheduler:
+    async with service(binder=WaitingBinder(), bind_timeout=5, bind_attempts=1) as scheduler:
         ask = await scheduler.add_ask("a", "k", ONE)
         await pass_time(mock_clock, 5)
 
@@ -460,18 +460,18 @@ async def test_a_binder_that_waits_for_its_own_ask_is_late(mock_clock: MockClock
 
 
 async def test_a_binder_that_uses_running() -> None:
-    class Runs:
+    class RunningBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             async with allocation.running():
                 started()
 
-    async with service(binder=Runs()) as scheduler:
+    async with service(binder=RunningBinder()) as scheduler:
         for allocation in [await one.bound() for one in await scheduler.add_asks("a", "k", ONE, 3)]:
             assert await allocation.ended() is Reason.COMPLETED
 
 
 async def test_a_binder_that_cancels_what_it_runs_in_has_failed() -> None:
-    class Cancels:
+    class CancellingBinder:
         async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
             started()
             nursery = trio.lowlevel.current_task().parent_nursery
@@ -479,7 +479,7 @@ async def test_a_binder_that_cancels_what_it_runs_in_has_failed() -> None:
             nursery.cancel_scope.cancel()
             await trio.lowlevel.checkpoint()
 
-    async with service(binder=Cancels(), bind_attempts=1) as scheduler:
+    async with service(binder=CancellingBinder(), bind_attempts=1) as scheduler:
         ask = await scheduler.add_ask("a", "k", {"vcore": 1})
         with pytest.raises(muster.BindFailedError) as caught:
             await (await ask.bound()).ended()
@@ -488,8 +488,8 @@ async def test_a_binder_that_cancels_what_it_runs_in_has_failed() -> None:
     assert "cancelled itself" in str(caught.value.__cause__)
 
 
-def told(worker: Worker) -> dict[str, tuple[int, int]]:
-    """Give what each run was told of its peers; the last run of an ask counts."""
+def peers_and_steps(worker: Worker) -> dict[str, tuple[int, int]]:
+    """Return the peers and the step of each ask's last run."""
     last = {run.allocation.ask: run.allocation for run in worker.runs}
     return {ask: (last[ask].peers, last[ask].step) for ask in sorted(last)}
 
@@ -499,7 +499,7 @@ async def test_an_ask_alone(worker: Worker) -> None:
         await scheduler.add_ask("a", "k", ONE)
         await wait_all_tasks_blocked()
 
-        assert told(worker) == {"k": (1, worker.last.allocation.number)}
+        assert peers_and_steps(worker) == {"k": (1, worker.last.allocation.number)}
 
 
 async def test_the_members_of_a_gang(worker: Worker) -> None:
@@ -512,7 +512,7 @@ async def test_the_members_of_a_gang(worker: Worker) -> None:
         before = worker.of("before").allocation.number
         first = worker.of("k-0").allocation.number
         assert before < first
-        assert told(worker) == {
+        assert peers_and_steps(worker) == {
             "before": (1, before),
             "k-0": (3, first),
             "k-1": (3, first),
@@ -528,8 +528,8 @@ async def test_a_member_that_comes_later_is_alone(worker: Worker) -> None:
         await scheduler.add_ask("a", "late", ONE, gang="g")
         await wait_all_tasks_blocked()
 
-        assert [peers for peers, _ in told(worker).values()] == [2, 2, 1, 1]
-        assert len({step for _, step in told(worker).values()}) == 3
+        assert [peers for peers, _ in peers_and_steps(worker).values()] == [2, 2, 1, 1]
+        assert len({step for _, step in peers_and_steps(worker).values()}) == 3
 
 
 async def test_each_gang_of_a_group(worker: Worker) -> None:
@@ -540,7 +540,7 @@ async def test_each_gang_of_a_group(worker: Worker) -> None:
         await scheduler.add_asks("a", "m", ONE, 2, gang="h")
         await wait_all_tasks_blocked()
 
-        assert {name: peers for name, (peers, _) in told(worker).items()} == {
+        assert {name: peers for name, (peers, _) in peers_and_steps(worker).items()} == {
             "k": 1,
             "m-0": 2,
             "m-1": 2,
@@ -555,7 +555,7 @@ async def test_a_member_that_failed_comes_back_alone(worker: Worker) -> None:
         worker.of("k-0").finish(OSError("no"))
         await wait_all_tasks_blocked()
 
-        assert told(worker)["k-0"][0] == 1
+        assert peers_and_steps(worker)["k-0"][0] == 1
 
 
 async def test_a_gang_that_is_bound_again(worker: Worker) -> None:
@@ -563,14 +563,14 @@ async def test_a_gang_that_is_bound_again(worker: Worker) -> None:
         await scheduler.add_gang("g", 2)
         await scheduler.add_asks("a", "k", ONE, 2, gang="g")
         await wait_all_tasks_blocked()
-        before = told(worker)
+        before = peers_and_steps(worker)
         await scheduler.remove_node("n")
         await scheduler.add_node("n", {"vcore": 2})
         await wait_all_tasks_blocked()
 
-        assert [peers for peers, _ in told(worker).values()] == [2, 2]
-        assert told(worker)["k-0"][1] > before["k-0"][1]
-        assert told(worker)["k-0"][1] == told(worker)["k-1"][1]
+        assert [peers for peers, _ in peers_and_steps(worker).values()] == [2, 2]
+        assert peers_and_steps(worker)["k-0"][1] > before["k-0"][1]
+        assert peers_and_steps(worker)["k-0"][1] == peers_and_steps(worker)["k-1"][1]
 
 
 async def test_without_a_binder() -> None:

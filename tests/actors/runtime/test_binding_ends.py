@@ -84,7 +84,7 @@ async def test_what_the_ask_is_not_to_blame_for_does_not_count(
         assert caught.value.attempts == 2
 
 
-class Jump(trio.abc.Instrument):
+class TimeJump(trio.abc.Instrument):
     """Lets time pass when a run is watched over, and has not had its first turn."""
 
     def __init__(self, clock: MockClock, seconds: float) -> None:
@@ -99,11 +99,11 @@ class Jump(trio.abc.Instrument):
 
 
 @pytest.mark.parametrize("_time", range(20))  # Which of two tasks comes first is chance.
-async def test_work_of_which_it_was_said_that_it_never_began_does_not_begin(
+async def test_work_that_was_reported_as_never_begun_does_not_begin(
     worker: Worker, mock_clock: MockClock, _time: int
 ) -> None:
     async with service(binder=worker, bind_timeout=5, bind_attempts=1) as scheduler:
-        trio.lowlevel.add_instrument(Jump(mock_clock, 5))
+        trio.lowlevel.add_instrument(TimeJump(mock_clock, 5))
         ask = await scheduler.add_ask("a", "k", ONE)
         await pass_time(mock_clock, 0)
         await pass_time(mock_clock, 5)
@@ -287,7 +287,7 @@ async def test_raising_after_the_end_is_nothing(worker: Worker, log: Recording) 
     assert refusals(log.decisions) == []
 
 
-class Stubborn:
+class StubbornBinder:
     """A binder that raises, or returns, when it is cancelled."""
 
     def __init__(self, error: Exception | None) -> None:
@@ -309,7 +309,7 @@ class Stubborn:
 async def test_a_binder_that_makes_something_else_of_its_cancellation(
     error: Exception | None, log: Recording
 ) -> None:
-    binder = Stubborn(error)
+    binder = StubbornBinder(error)
     async with service(binder=binder, journal=log, bind_attempts=1) as scheduler:
         ask = await scheduler.add_ask("a", "k", ONE)
         await ask.bound()
@@ -381,7 +381,7 @@ async def ask_again(scheduler: muster.Scheduler) -> None:
 async def test_waiting_for_an_earlier_run_is_no_attempt(mock_clock: MockClock) -> None:
     runs: list[float] = []
 
-    class Slow:
+    class SlowBinder:
         async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
             runs.append(trio.current_time())
             started()
@@ -392,7 +392,7 @@ async def test_waiting_for_an_earlier_run_is_no_attempt(mock_clock: MockClock) -
                 with trio.CancelScope(shield=True):
                     await trio.sleep(100 if len(runs) == 1 else 0)
 
-    async with service(binder=Slow(), bind_timeout=30, bind_attempts=3) as scheduler:
+    async with service(binder=SlowBinder(), bind_timeout=30, bind_attempts=3) as scheduler:
         ask = await scheduler.add_ask("a", "k", {"vcore": 1})
         await ask.bound()
         await scheduler.remove_node("n")
@@ -412,7 +412,7 @@ often = pytest.mark.parametrize("time", range(10))
 
 @pytest.mark.parametrize("starts", [True, False])
 @pytest.mark.parametrize("reason", ENDS)
-async def test_a_binder_is_told_the_reason(
+async def test_a_binder_sees_the_reason(
     reason: Reason, starts: bool, mock_clock: MockClock
 ) -> None:
     worker = Worker(starts=starts)
@@ -429,7 +429,7 @@ async def test_a_binder_is_told_the_reason(
         assert first.allocation.ending is reason
 
 
-async def test_a_binder_that_is_late_is_told_before_its_allocation_has_ended(
+async def test_a_late_binder_sees_the_reason_before_its_allocation_has_ended(
     worker: Worker, mock_clock: MockClock
 ) -> None:
     async with service(binder=worker, bind_timeout=5) as scheduler:
@@ -589,8 +589,8 @@ LOST: Final = OSError("the machine has gone")
 FAILED: Final = WorkFailedError("exit status 3")
 
 
-async def said(worker: Worker, error: Exception | None, *, starts: bool = True) -> Event | str:
-    """Give the event that is let in when a run ends in some way."""
+async def noted_end(worker: Worker, error: Exception | None, *, starts: bool = True) -> Event | str:
+    """Return the event that is let in when a run ends in some way."""
     notes = Notes()
     async with service(binder=worker, record=notes) as scheduler:
         await scheduler.add_ask("a", "k", ONE)
@@ -605,7 +605,7 @@ async def said(worker: Worker, error: Exception | None, *, starts: bool = True) 
 
 @pytest.mark.parametrize("starts", [True, False])
 async def test_it_is_a_release(worker: Worker, starts: bool) -> None:
-    event = await said(worker, FAILED, starts=starts)
+    event = await noted_end(worker, FAILED, starts=starts)
 
     assert event == Release("a", "k", Outcome.FAILED, "exit status 3")
 
@@ -615,11 +615,13 @@ async def test_an_error_of_ones_own(worker: Worker) -> None:
         def __init__(self, status: int) -> None:
             super().__init__(f"exit status {status}")
 
-    assert await said(worker, ExitedError(3)) == Release("a", "k", Outcome.FAILED, "exit status 3")
+    assert await noted_end(worker, ExitedError(3)) == Release(
+        "a", "k", Outcome.FAILED, "exit status 3"
+    )
 
 
 async def test_no_message(worker: Worker) -> None:
-    assert await said(worker, WorkFailedError("")) == Release("a", "k", Outcome.FAILED)
+    assert await noted_end(worker, WorkFailedError("")) == Release("a", "k", Outcome.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -632,7 +634,7 @@ async def test_no_message(worker: Worker) -> None:
     ids=lambda error: error.message,
 )
 async def test_in_a_group(worker: Worker, error: Exception) -> None:
-    assert await said(worker, error) == Release("a", "k", Outcome.FAILED, "exit status 3")
+    assert await noted_end(worker, error) == Release("a", "k", Outcome.FAILED, "exit status 3")
 
 
 @pytest.mark.parametrize(
@@ -647,18 +649,20 @@ async def test_another_error_means_that_it_was_not_started(
     worker: Worker, error: Exception, message: str
 ) -> None:
     # FEED-36
-    assert await said(worker, error) == BindFailed("a", "k", message)
+    assert await noted_end(worker, error) == BindFailed("a", "k", message)
 
 
 async def test_returning_is_completing(worker: Worker) -> None:
-    assert await said(worker, None) == Release("a", "k")
+    assert await noted_end(worker, None) == Release("a", "k")
 
 
 async def test_the_log_has_a_line_of_it(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "muster.binder")
-    await said(worker, muster.MusterError("ValueError: boom\nTraceback (most recent call last):"))
+    await noted_end(
+        worker, muster.MusterError("ValueError: boom\nTraceback (most recent call last):")
+    )
 
-    told, details = [one for one in caplog.records if "could not be started" in one.message]
-    assert told.message == "the work of a/k could not be started: ValueError: boom"
-    assert (told.levelno, told.exc_info) == (logging.WARNING, None)
+    warning, details = [one for one in caplog.records if "could not be started" in one.message]
+    assert warning.message == "the work of a/k could not be started: ValueError: boom"
+    assert (warning.levelno, warning.exc_info) == (logging.WARNING, None)
     assert (details.levelno, details.exc_info is not None) == (logging.DEBUG, True)

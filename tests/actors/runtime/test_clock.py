@@ -24,7 +24,7 @@ ONE = {"vcore": 1}
 
 
 def since(log: Recording, kind: muster.Kind) -> list[int]:
-    """Give the instants of the decisions of a kind."""
+    """Return the instants of the decisions of a kind."""
     return [one.at_us for one in log.decisions if one.decision.kind is kind]
 
 
@@ -160,7 +160,7 @@ async def test_timers_fire_before_what_comes_after_them(mock_clock: MockClock) -
 
 
 @attrs.define
-class Hands:
+class HandClock:
     """A clock whose hands the test turns, forward or back."""
 
     time_us: int = 77
@@ -182,7 +182,7 @@ class Hands:
 
 
 async def test_a_clock_of_the_program() -> None:
-    (clock, log) = (Hands(), Recording())
+    (clock, log) = (HandClock(), Recording())
     async with service(clock=clock, journal=log) as scheduler:
         await clock.turn(500)
         allocation = await (await scheduler.add_ask("a", "k", ONE, run_for=1)).bound()
@@ -197,7 +197,7 @@ async def test_a_clock_of_the_program() -> None:
 
 
 @attrs.define
-class Fast:
+class FastClock:
     """A clock that is a thousand times as fast as trio's."""
 
     def now_us(self) -> int:
@@ -209,7 +209,7 @@ class Fast:
 
 async def test_a_fast_clock(mock_clock: MockClock) -> None:
     log = Recording()
-    async with service(clock=Fast(), journal=log) as scheduler:
+    async with service(clock=FastClock(), journal=log) as scheduler:
         await scheduler.add_ask("a", "k", ONE, run_for=60)
         await pass_time(mock_clock, 0.059)
         assert since(log, muster.Kind.RELEASED) == []
@@ -220,12 +220,12 @@ async def test_a_fast_clock(mock_clock: MockClock) -> None:
 
 
 async def test_the_time_of_binders_is_trio_s(mock_clock: MockClock) -> None:
-    class Never:
+    class EndlessBinder:
         async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
             await trio.sleep_forever()
 
-    options: dict[str, Any] = {"binder": Never(), "bind_timeout": 5, "bind_attempts": 1}
-    async with service(clock=Hands(), **options) as scheduler:
+    options: dict[str, Any] = {"binder": EndlessBinder(), "bind_timeout": 5, "bind_attempts": 1}
+    async with service(clock=HandClock(), **options) as scheduler:
         ask = await scheduler.add_ask("a", "k", ONE)
         await pass_time(mock_clock, 5)
 
@@ -234,7 +234,7 @@ async def test_the_time_of_binders_is_trio_s(mock_clock: MockClock) -> None:
 
 
 @attrs.define
-class Instants:
+class InstantRecord:
     """Takes down when something was let in, or a batch closed."""
 
     instants_us: list[int] = attrs.field(factory=list[int])
@@ -247,7 +247,7 @@ class Instants:
 
 
 async def test_a_clock_that_goes_back() -> None:
-    (clock, log, record) = (Hands(), Recording(), Instants())
+    (clock, log, record) = (HandClock(), Recording(), InstantRecord())
     async with service(clock=clock, journal=log, record=record) as scheduler:
         await clock.turn(5_000_000)
         await scheduler.add_ask("a", "k", ONE, run_for=2)
@@ -264,7 +264,7 @@ async def test_a_clock_that_goes_back() -> None:
 
 
 async def test_a_timer_waits_for_a_clock_that_went_back() -> None:
-    (clock, log) = (Hands(), Recording())
+    (clock, log) = (HandClock(), Recording())
     async with service(clock=clock, journal=log) as scheduler:
         await scheduler.add_ask("a", "k", ONE, run_for=2)
         await clock.turn(-1_000_000)
@@ -295,7 +295,7 @@ def bell() -> Bell:
 
 
 @asynccontextmanager
-async def keeping(bell: Bell) -> AsyncGenerator[Timekeeper, None]:
+async def running_timekeeper(bell: Bell) -> AsyncGenerator[Timekeeper, None]:
     """Have a timekeeper run for the time of the block."""
     clock = TrioClock()
     async with trio.open_nursery() as nursery:
@@ -308,7 +308,7 @@ async def keeping(bell: Bell) -> AsyncGenerator[Timekeeper, None]:
 
 async def test_time_counts_from_the_start(bell: Bell, mock_clock: MockClock) -> None:
     mock_clock.jump(7)
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         mock_clock.jump(1.5)
 
         assert keeper.now_us() == 1_500_000
@@ -316,7 +316,7 @@ async def test_time_counts_from_the_start(bell: Bell, mock_clock: MockClock) -> 
 
 async def test_it_rings_at_the_instant_and_once(bell: Bell, mock_clock: MockClock) -> None:
     mock_clock.jump(10)
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(2 * S)
         await pass_time(mock_clock, 1.999_999)
         assert bell.rung_us == []
@@ -328,7 +328,7 @@ async def test_it_rings_at_the_instant_and_once(bell: Bell, mock_clock: MockCloc
 
 
 async def test_nothing_to_aim_at(bell: Bell, mock_clock: MockClock) -> None:
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(None)
         await pass_time(mock_clock, 50)
 
@@ -337,7 +337,7 @@ async def test_nothing_to_aim_at(bell: Bell, mock_clock: MockClock) -> None:
 
 async def test_an_instant_that_is_over_rings_at_once(bell: Bell, mock_clock: MockClock) -> None:
     mock_clock.jump(3)
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(-1)
         await wait_all_tasks_blocked()
 
@@ -345,7 +345,7 @@ async def test_an_instant_that_is_over_rings_at_once(bell: Bell, mock_clock: Moc
 
 
 async def test_a_later_aim(bell: Bell, mock_clock: MockClock) -> None:
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(2 * S)
         await pass_time(mock_clock, 1)
         keeper.aim(4 * S)
@@ -357,7 +357,7 @@ async def test_a_later_aim(bell: Bell, mock_clock: MockClock) -> None:
 
 
 async def test_an_earlier_aim(bell: Bell, mock_clock: MockClock) -> None:
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(4 * S)
         await pass_time(mock_clock, 1)
         keeper.aim(2 * S)
@@ -369,7 +369,7 @@ async def test_an_earlier_aim(bell: Bell, mock_clock: MockClock) -> None:
 
 
 async def test_an_aim_that_is_given_up_and_taken_again(bell: Bell, mock_clock: MockClock) -> None:
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(2 * S)
         await wait_all_tasks_blocked()
         keeper.aim(None)
@@ -383,7 +383,7 @@ async def test_an_aim_that_is_given_up_and_taken_again(bell: Bell, mock_clock: M
 
 
 async def test_many_aims_at_one_moment(bell: Bell, mock_clock: MockClock) -> None:
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         for at_us in (5 * S, None, 1 * S, 7 * S, None, 3 * S):
             keeper.aim(at_us)
         for seconds in (1, 1, 1, 2, 2):
@@ -394,7 +394,7 @@ async def test_many_aims_at_one_moment(bell: Bell, mock_clock: MockClock) -> Non
 
 async def test_an_aim_while_it_rings(bell: Bell, mock_clock: MockClock) -> None:
     bell.gate = trio.Event()
-    async with keeping(bell) as keeper:
+    async with running_timekeeper(bell) as keeper:
         keeper.aim(1 * S)
         await pass_time(mock_clock, 1)
         assert bell.rung_us == [1 * S]

@@ -31,21 +31,10 @@ from muster_core.snapshots import AskPlace
 from tests.actors.program import APP, NODE, ONE, S, ask, bound, refusals, shuffled, watchdog
 from tests.actors.service import Gate, Later
 
-
-class Batches:
-    """A journal that keeps batches apart."""
-
-    def __init__(self) -> None:
-        self.batches: list[Sequence[Announced]] = []
-
-    def write(self, batch: Sequence[Announced]) -> None:
-        self.batches.append(batch)
-
-
 # Replies
 
 
-async def test_a_reply_is_given_to_whoever_waits() -> None:
+async def test_a_reply_is_given_to_the_waiter() -> None:
     reply: Answer[int] = Answer()
     reply.give(3)
 
@@ -70,7 +59,7 @@ async def test_who_is_cancelled_loses_the_reply() -> None:
         await wait_all_tasks_blocked()
         assert waiting.scope.cancelled_caught
 
-        reply.give(3)  # Nobody waits any more, and nobody is hurt.
+        reply.give(3)  # No task waits any more, which is no error.
 
 
 async def test_a_reply_that_is_there_is_not_lost() -> None:
@@ -91,7 +80,7 @@ async def test_what_was_answered_is_not_refused_any_more() -> None:
     await reply.wait()
 
 
-async def test_requests_without_an_answer_are_told() -> None:
+async def test_requests_without_an_answer_fail() -> None:
     reply: Answer[None] = Answer()
     refuse_unanswered(Submit("bad"))
     refuse_unanswered(Finish(None, reply))
@@ -104,7 +93,7 @@ async def test_requests_without_an_answer_are_told() -> None:
 
 
 async def test_one_write_for_each_batch() -> None:
-    journal = Batches()
+    journal = BatchJournal()
     async with muster.open_simulation(journal=journal) as scheduler:
         await scheduler.submit(NODE)
         await scheduler.settle()  # This decides nothing.
@@ -120,7 +109,7 @@ async def test_one_write_for_each_batch() -> None:
 
 
 async def test_an_epoch_within_a_batch_writes_nothing() -> None:
-    journal = Batches()
+    journal = BatchJournal()
     async with muster.open_simulation(journal=journal) as scheduler:
         await scheduler.request(APP)
         await scheduler.request(ask())
@@ -133,15 +122,15 @@ async def test_an_epoch_within_a_batch_writes_nothing() -> None:
     assert kinds[:3] == [Kind.APP_STATE, Kind.APP_STATE, Kind.REJECTED]
 
 
-async def test_the_journal_hears_of_a_decision_before_its_owner() -> None:
+async def test_the_journal_gets_a_decision_before_its_owner() -> None:
     seen: list[list[AskPlace]] = []
 
-    class Curious:
+    class CuriousJournal:
         def write(self, batch: Sequence[Announced]) -> None:
             if any(one.decision.kind is Kind.BOUND for one in batch):
                 seen.append([one.place for one in machine.snapshot().asks])
 
-    async with muster.open_simulation(journal=Curious()) as scheduler:
+    async with muster.open_simulation(journal=CuriousJournal()) as scheduler:
         await scheduler.submit(APP)
         await scheduler.submit(ask())
         await scheduler.settle()
@@ -156,7 +145,7 @@ async def test_the_journal_hears_of_a_decision_before_its_owner() -> None:
     assert after == [AskPlace.BOUND]
 
 
-# Owners that are told nothing
+# Owners without messages
 
 
 async def test_only_those_concerned_are_woken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,11 +168,11 @@ async def test_only_those_concerned_are_woken(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(QueueMachine, "handle", handle_queue)
         await scheduler.submit(ask(app="b"))
         await scheduler.settle()
-        told = set(woken)
+        notified = set(woken)
         await scheduler.snapshot()
         monkeypatch.undo()
 
-    assert told == {"b"}
+    assert notified == {"b"}
     assert woken == {"b", "root.b", "root"}
 
 
@@ -279,7 +268,7 @@ class BatchJournal:
         self.batches.append(batch)
 
     def bound(self) -> list[list[str]]:
-        """Give what each batch has bound, leaving out those that have bound nothing."""
+        """Return what each batch has bound, leaving out those that have bound nothing."""
         return [names for batch in self.batches if (names := bound(batch))]
 
 
@@ -490,7 +479,7 @@ async def test_a_batch_has_the_instant_at_which_it_is_closed(mock_clock: MockClo
     assert bindings == [3.5 * S]
 
 
-class Unsteady:
+class UnsteadyClock:
     """A clock that goes back, which none may."""
 
     def __init__(self) -> None:
@@ -506,7 +495,7 @@ class Unsteady:
 
 async def test_time_does_not_go_back_though_a_clock_does() -> None:
     log = Recording()
-    async with muster.open_scheduler(journal=log, clock=Unsteady()) as scheduler:
+    async with muster.open_scheduler(journal=log, clock=UnsteadyClock()) as scheduler:
         for event in (NODE, APP, ask("k0"), ask("k1")):
             await scheduler.submit(event)
 
@@ -578,8 +567,8 @@ async def test_an_event_that_makes_no_sense_changes_nothing() -> None:
 # Who ends what
 
 
-class FailsAt:
-    """A binder whose first run fails when it is told to; the others go on."""
+class FailingBinder:
+    """A binder whose first run fails when a test sets an event; the others go on."""
 
     def __init__(self) -> None:
         self.fail = trio.Event()
@@ -595,7 +584,7 @@ class FailsAt:
 
 
 async def test_a_last_failure_does_not_remove_another_ask_of_that_name() -> None:
-    binder, gate, log = FailsAt(), Gate(), Recording()
+    binder, gate, log = FailingBinder(), Gate(), Recording()
     async with (
         muster.open_scheduler(
             binder=binder, bind_attempts=1, journal=log, interleave=gate.wait

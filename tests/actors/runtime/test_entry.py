@@ -30,13 +30,13 @@ async def fill(entry: EntryQueue[int], count: int = BOUND) -> None:
         await entry.put(number)
 
 
-async def put_into(entry: EntryQueue[int], thing: int, log: list[str]) -> None:
+async def put_into(entry: EntryQueue[int], item: int, log: list[str]) -> None:
     try:
-        await entry.put(thing)
+        await entry.put(item)
     except muster.ClosedSchedulerError:
-        log.append(f"{thing} closed")
+        log.append(f"{item} closed")
     else:
-        log.append(f"{thing} in")
+        log.append(f"{item} in")
 
 
 def taken(entry: EntryQueue[int]) -> list[int]:
@@ -102,8 +102,8 @@ async def test_beyond_the_bound_each_waits_for_a_place_in_order() -> None:
     log: list[str] = []
     await fill(entry)
     async with trio.open_nursery() as nursery:
-        for thing in (BOUND, BOUND + 1):
-            nursery.start_soon(put_into, entry, thing, log)
+        for item in (BOUND, BOUND + 1):
+            nursery.start_soon(put_into, entry, item, log)
             await settled()
         assert log == []
         assert entry.take() == 0
@@ -180,14 +180,14 @@ def add(scheduler: muster.Scheduler, name: str) -> Callable[[], Awaitable[object
 
 
 async def test_what_waits_at_the_entry_goes_into_one_batch() -> None:
-    class Batches:
+    class BatchJournal:
         def __init__(self) -> None:
             self.count = 0
 
         def write(self, batch: object) -> None:
             self.count += 1
 
-    journal = Batches()
+    journal = BatchJournal()
     async with service(journal=journal) as scheduler, trio.open_nursery() as nursery:
         before = journal.count
         for number in range(50):
@@ -309,7 +309,7 @@ async def test_calls_after_the_end(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_whoever_waits_is_told_when_the_body_fails(name: str) -> None:
+async def test_waiters_see_that_the_body_failed(name: str) -> None:
     gate = Gate()
     waiting: list[Later[object]] = []
     with watchdog():
@@ -431,7 +431,7 @@ async def test_who_is_cancelled_when_it_was_answered_gets_the_answer(answer: Ans
     [(muster.RefusedError("no"), False), (muster.ClosedSchedulerError("closed"), True)],
     ids=["refused", "closed"],
 )
-async def test_what_who_was_cancelled_and_begun_is_told(
+async def test_what_a_cancelled_call_that_had_begun_returns(
     error: muster.MusterError, cancelled: bool, answer: Answer[int]
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -530,25 +530,25 @@ async def test_one_who_is_cancelled_keeps_nobody_from_being_woken() -> None:
 
 def test_a_listener_hears_every_value_at_once() -> None:
     watched = Watched(0)
-    heard: list[int] = []
-    with watched.notifying(heard.append):
+    values: list[int] = []
+    with watched.notifying(values.append):
         for value in (1, 2, 2):
             watched.publish(value)
-            assert heard[-1] == value == watched.value
+            assert values[-1] == value == watched.value
     watched.publish(3)
 
-    assert heard == [1, 2, 2]
+    assert values == [1, 2, 2]
 
 
 def test_one_listener_that_listens_twice_hears_twice() -> None:
     watched = Watched(0)
-    heard: list[int] = []
-    with watched.notifying(heard.append):
-        with watched.notifying(heard.append):
+    values: list[int] = []
+    with watched.notifying(values.append):
+        with watched.notifying(values.append):
             watched.publish(1)
         watched.publish(2)
 
-    assert heard == [1, 1, 2]
+    assert values == [1, 1, 2]
 
 
 async def test_a_listener_may_cancel_who_listens_itself() -> None:

@@ -20,7 +20,7 @@ from tests.actors.service import Later
 
 
 @attrs.define(eq=False)
-class Slow:
+class SlowJournal:
     """A journal whose batches are written when the test says so.
 
     Attributes:
@@ -58,7 +58,7 @@ async def opened(journal: muster.Journal) -> None:
 
 
 async def test_nobody_learns_of_a_batch_that_is_not_written() -> None:
-    journal = Slow()
+    journal = SlowJournal()
     with watchdog():
         async with (
             muster.open_scheduler(journal=journal) as scheduler,
@@ -83,7 +83,7 @@ async def test_nobody_learns_of_a_batch_that_is_not_written() -> None:
 
 
 async def test_in_virtual_time_as_well() -> None:
-    journal = Slow()
+    journal = SlowJournal()
     with watchdog():
         async with (
             muster.open_simulation(journal=journal) as scheduler,
@@ -103,7 +103,7 @@ async def test_in_virtual_time_as_well() -> None:
 async def test_its_error_comes_out_unchanged(error: BaseException) -> None:
     before = tasks()
     error.__cause__, error.__context__ = cause, context = KeyError("cause"), KeyError("context")
-    journal = Slow(fails=error)
+    journal = SlowJournal(fails=error)
     journal.gate.set()
     with watchdog(), pytest.raises(type(error)) as caught:
         await opened(journal)
@@ -115,7 +115,7 @@ async def test_its_error_comes_out_unchanged(error: BaseException) -> None:
 
 async def test_a_group_of_one_stays_a_group() -> None:
     error = ExceptionGroup("several files", [OSError("full")])
-    journal = Slow(fails=error)
+    journal = SlowJournal(fails=error)
     journal.gate.set()
     with watchdog(), pytest.raises(ExceptionGroup, match="several files") as caught:
         await opened(journal)
@@ -124,7 +124,7 @@ async def test_a_group_of_one_stays_a_group() -> None:
 
 
 async def test_a_cancellation_does_not_cut_a_batch_short() -> None:
-    journal = Slow()
+    journal = SlowJournal()
     observers: list[muster.Decisions] = []
     seen: list[Announced] = []
     with watchdog(), trio.CancelScope() as scope:
@@ -154,7 +154,7 @@ async def open_later(gate: trio.Event) -> None:
 async def test_a_journal_that_hangs_does_not_hold_up_a_cancelled_program_for_ever(
     mock_clock: MockClock,
 ) -> None:
-    journal = Slow()
+    journal = SlowJournal()
     observers: list[muster.Decisions] = []
     before, mock_clock.autojump_threshold = tasks(), 0
     with trio.CancelScope() as scope:
@@ -183,20 +183,20 @@ async def test_what_a_journal_raises_when_its_time_is_over_comes_out(
 
     mock_clock.autojump_threshold = 0
     with trio.CancelScope() as scope, pytest.raises(OSError, match="half written"):
-        async with muster.open_scheduler(journal=Slow(on_cancel=give_up)) as scheduler:
+        async with muster.open_scheduler(journal=SlowJournal(on_cancel=give_up)) as scheduler:
             scope.cancel()
             await scheduler.submit(APP)
 
 
 async def test_a_journal_that_returns_something_else_is_not_awaited() -> None:
-    class Counts:
+    class CountingJournal:
         count = 0
 
         def write(self, batch: Sequence[Announced]) -> int:
             self.count += len(batch)
             return self.count
 
-    journal = Counts()
+    journal = CountingJournal()
     with watchdog():
         await opened(cast("Any", journal))
 
@@ -204,14 +204,14 @@ async def test_a_journal_that_returns_something_else_is_not_awaited() -> None:
 
 
 async def test_steps_come_first() -> None:
-    class Both(Slow):
+    class SteppedJournal(SlowJournal):
         steps = 0
 
         def write_in_steps(self, batch: Sequence[Announced]) -> Any:  # noqa: ANN401 - a generator
             yield
             self.steps += 1
 
-    journal = Both()
+    journal = SteppedJournal()
     with watchdog():
         await opened(journal)
 
@@ -220,29 +220,37 @@ async def test_steps_come_first() -> None:
 
 
 async def test_several_journals_of_a_replay_are_written_in_order() -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
-    class Named:
+    class NamedJournal:
         def __init__(self, name: str) -> None:
             self.name = name
 
         def write(self, batch: Sequence[Announced]) -> None:
-            said.append(self.name)
+            messages.append(self.name)
 
-    class Waits:
+    class WaitingJournal:
         def __init__(self, name: str) -> None:
             self.name = name
 
         async def write(self, batch: Sequence[Announced]) -> None:
             await trio.lowlevel.checkpoint()
-            said.append(self.name)
+            messages.append(self.name)
 
     events: tuple[Content, ...] = (NODE, APP, ask())
     feed = [FeedItem(number, None, number, event) for number, event in enumerate(events)]
     with watchdog():
-        await replay(feed, journals=[Named("1"), Waits("2"), Named("3"), Waits("4")])
+        await replay(
+            feed,
+            journals=[
+                NamedJournal("1"),
+                WaitingJournal("2"),
+                NamedJournal("3"),
+                WaitingJournal("4"),
+            ],
+        )
 
-    assert said[:4] == ["1", "2", "3", "4"]
+    assert messages[:4] == ["1", "2", "3", "4"]
 
 
 # What it is made of

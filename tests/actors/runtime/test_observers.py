@@ -1,4 +1,4 @@
-"""Observers: which decisions they get, in which order, and what becomes of those that are too
+"""Observers: which decisions they get, in which order, and how those end that are too
 slow, cancelled or closed.
 """
 
@@ -437,7 +437,7 @@ async def test_an_observer_ends_when_the_body_fails() -> None:
     assert reader.is_over
 
 
-async def test_an_observer_is_told_that_the_scheduler_broke(
+async def test_an_observer_sees_that_the_scheduler_broke(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reader = Reader()

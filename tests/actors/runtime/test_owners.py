@@ -53,7 +53,7 @@ from muster_core.owners.queue import CommitQueue, Expect, QueueMachine, QueueRep
 from muster_core.resources import Resources
 from muster_core.snapshots import AppSnapshot, AskPlace, GangSnapshot, QueueSnapshot
 from muster_core.values.application_states import AppState
-from tests.actors.program import APP, NODE, ask, inside, settled, watchdog
+from tests.actors.program import APP, NODE, ask, private_attribute, settled, watchdog
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Marker, Scenario, Step, run_plainly
@@ -95,7 +95,7 @@ async def survey(owner: ApplicationOwner) -> AppSnapshot:
 # Applications
 
 
-async def test_an_application_reports_once_for_all_that_it_was_told() -> None:
+async def test_an_application_reports_once_for_all_its_messages() -> None:
     owner, reports = application()
     async with running(owner):
         await settled()
@@ -119,7 +119,7 @@ async def test_a_commit_that_wakes_nobody_is_seen_by_whatever_comes_after_it() -
         owner.mailbox.put(Enlist(Origin(5)))
         owner.mailbox.put(AddAsks(Origin(6), ask("k"), 0))
         before = await survey(owner)
-        (pending,) = inside(owner.machine, "_places").pending.values()
+        (pending,) = private_attribute(owner.machine, "_places").pending.values()
         owner.mailbox.put(CommitApp((Allocation(pending, "n", 1),)), wake=False)
         await settled()
         assert owner.machine.snapshot() == before
@@ -163,7 +163,7 @@ async def test_an_application_that_fails_says_on_what() -> None:
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-async def test_what_it_failed_on_is_told_in_a_few_words() -> None:
+async def test_the_error_names_the_message_in_a_few_words() -> None:
     owner, _ = application()
     owner.mailbox.put(CommitApp((), failed=("missing",) * 1000))
 
@@ -211,7 +211,7 @@ async def test_a_queue_ends_when_it_is_gone() -> None:
 async def test_a_queue_that_fails_says_on_what() -> None:
     owner, _ = queue()
     owner.mailbox.put(CommitQueue({3: Values(None, {}, {})}))
-    inside(owner.machine, "_children")[3] = Values(
+    private_attribute(owner.machine, "_children")[3] = Values(
         None, {"vcore": 1}, {}
     )  # Not in its sums: a bug.
 
@@ -544,7 +544,7 @@ def test_owners_that_are_loaded_go_on(scenario: list[Step], seed: int) -> None:
 
     plain, expected = PlainScheduler(), list[Facts]()
     assert list(decisions) == run_plainly(scenario, plain, lambda: expected.append(plain.facts()))
-    # The facts are the same, whoever drives the machines.
+    # The facts do not depend on what drives the machines.
     assert saved == expected
 
 

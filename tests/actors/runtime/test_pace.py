@@ -29,7 +29,7 @@ from tests.actors.program import ONE, bound, watchdog
 MANY: Final = 5 * PORTION
 
 
-class Passes(trio.abc.Instrument):
+class PassCounter(trio.abc.Instrument):
     """Counts how often tasks of a name have their turn in one pass, at the most."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Passes(trio.abc.Instrument):
 
 @asynccontextmanager
 async def turns_of_others() -> AsyncGenerator[list[None]]:
-    """Give a list that is one longer with each turn of another task in the block."""
+    """Yield a list that grows by one with each turn of another task in the block."""
     turns: list[None] = []
 
     async def count() -> None:
@@ -77,13 +77,13 @@ async def turns_of_others() -> AsyncGenerator[list[None]]:
 
 
 @pytest.fixture
-def always_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks is told to let others run."""
+def slice_always_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every slice is over at once, so that each caller lets others run."""
     monkeypatch.setattr(pace_module, "SLICE_S", -inf)
 
 
 @pytest.fixture
-def never_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def slice_never_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace_module, "SLICE_S", inf)
 
 
@@ -96,7 +96,7 @@ def steps(number: int) -> Steps[int]:
 # The pace itself
 
 
-async def work(pace: Pace, passes: Passes, units: list[int]) -> None:
+async def work(pace: Pace, passes: PassCounter, units: list[int]) -> None:
     for _ in range(4):
         if pace.is_up():
             await pace.rest()
@@ -104,8 +104,8 @@ async def work(pace: Pace, passes: Passes, units: list[int]) -> None:
 
 
 async def work_together(pace: Pace) -> list[int]:
-    """Have five tasks do four things each; give the pass in which each was done."""
-    passes = Passes()
+    """Have five tasks do four things each; return the pass in which each was done."""
+    passes = PassCounter()
     units: list[int] = []
     with watchdog(), passes.counting():
         async with trio.open_nursery() as nursery:
@@ -115,14 +115,14 @@ async def work_together(pace: Pace) -> list[int]:
     return units
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_in_each_pass_one_of_those_who_share_a_pace_goes_on() -> None:
     units = await work_together(Pace())
 
     assert units == list(range(units[0], units[0] + 20))
 
 
-@pytest.mark.usefixtures("never_up")
+@pytest.mark.usefixtures("slice_never_over")
 async def test_who_comes_back_while_the_slice_lasts_goes_on_in_the_same_pass() -> None:
     units = await work_together(Pace())
 
@@ -140,7 +140,7 @@ async def test_rest_can_be_cancelled_unless_it_is_shielded() -> None:
     assert scope.cancelled_caught
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_steps_are_paused_where_they_yield() -> None:
     async with turns_of_others() as turns:
         before = len(turns)
@@ -152,7 +152,7 @@ async def test_steps_are_paused_where_they_yield() -> None:
 def test_slices(number: int) -> None:
     pieces = [list(piece) for piece in slices(range(number))]
 
-    assert [thing for piece in pieces for thing in piece] == list(range(number))
+    assert [item for piece in pieces for item in piece] == list(range(number))
     assert all(0 < len(piece) <= PIECE for piece in pieces)
 
 
@@ -167,9 +167,9 @@ def burst(apps: int, asks: int = 1) -> list[Event]:
     return events
 
 
-@pytest.mark.usefixtures("never_up")
+@pytest.mark.usefixtures("slice_never_over")
 async def test_few_owners_of_a_large_batch_have_their_turn_in_one_pass() -> None:
-    passes = Passes()
+    passes = PassCounter()
     async with muster.open_scheduler() as scheduler:
         await scheduler.submit_many(burst(MANY))
         with passes.counting():
@@ -181,9 +181,9 @@ async def test_few_owners_of_a_large_batch_have_their_turn_in_one_pass() -> None
     assert PORTION / 2 <= passes.most["run"] < PORTION + 10
 
 
-@pytest.mark.usefixtures("never_up")
+@pytest.mark.usefixtures("slice_never_over")
 async def test_few_owners_end_in_one_pass_when_the_scheduler_is_closed() -> None:
-    passes = Passes()
+    passes = PassCounter()
     with passes.counting():
         async with muster.open_simulation() as simulation:
             for event in burst(MANY):
@@ -194,7 +194,7 @@ async def test_few_owners_end_in_one_pass_when_the_scheduler_is_closed() -> None
     assert PORTION <= passes.most["run"] < PORTION + 10
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_what_is_decided_does_not_depend_on_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [AddNode("n", Resources({"vcore": 150})), *burst(20, 10)]
     logs: list[Sequence[Announced]] = []
@@ -215,7 +215,7 @@ async def test_what_is_decided_does_not_depend_on_the_pace(monkeypatch: pytest.M
 VERY_MANY: Final = 3 * PART
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_others_run_while_an_application_with_very_many_asks_comes_and_goes() -> None:
     async with muster.open_scheduler() as scheduler:
         await scheduler.add_node("n", {"vcore": VERY_MANY})
@@ -232,10 +232,10 @@ async def test_others_run_while_an_application_with_very_many_asks_comes_and_goe
         assert not (await scheduler.snapshot()).apps
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_a_cancelled_caller_gets_handles_of_very_many_asks_that_were_added() -> None:
     made: list[muster.Ask] = []
-    with watchdog(), trio.CancelScope() as everything:
+    with watchdog(), trio.CancelScope() as whole_scope:
         async with muster.open_scheduler() as scheduler, trio.open_nursery() as nursery:
             await scheduler.add_app("a", "root.q")
 
@@ -244,9 +244,9 @@ async def test_a_cancelled_caller_gets_handles_of_very_many_asks_that_were_added
 
             nursery.start_soon(ask)
             async for _ in scheduler.decisions():
-                everything.cancel()
+                whole_scope.cancel()
 
-    assert everything.cancelled_caught
+    assert whole_scope.cancelled_caught
     assert len(made) == VERY_MANY
 
 
@@ -256,7 +256,7 @@ def memory() -> int:
 
 
 @pytest.mark.parametrize("pending", [False, True])
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_memory_is_freed_in_pieces_when_the_scheduler_is_closed(*, pending: bool) -> None:
     gc.collect()
     before = memory()
@@ -274,21 +274,21 @@ async def test_memory_is_freed_in_pieces_when_the_scheduler_is_closed(*, pending
         assert scheduler.statistics().bound == (0 if pending else VERY_MANY)
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_a_cancellation_does_not_stop_the_freeing(monkeypatch: pytest.MonkeyPatch) -> None:
     free = ApplicationMachine.free
     turns_before: list[int] = []
 
     def cancel_and_free(machine: ApplicationMachine) -> Steps[None]:
         turns_before.append(len(turns))
-        everything.cancel()
+        whole_scope.cancel()
         return free(machine)
 
     monkeypatch.setattr(ApplicationMachine, "free", cancel_and_free)
     gc.collect()
     before = memory()
     async with turns_of_others() as turns:
-        with watchdog(), trio.CancelScope() as everything:
+        with watchdog(), trio.CancelScope() as whole_scope:
             async with muster.open_simulation() as simulation:
                 for event in (AddApp("a", "root.q"), AddAsk("a", "k", ONE, count=VERY_MANY)):
                     await simulation.submit(event)
@@ -301,7 +301,7 @@ async def test_a_cancellation_does_not_stop_the_freeing(monkeypatch: pytest.Monk
 # What callers say
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_others_run_while_events_are_made_of_many_maps() -> None:
     maps = [
         {"op": "add_app", "app": f"a{number}", "queue": "q"} for number in range(8 * SMALL_PIECE)
@@ -359,11 +359,11 @@ async def test_who_leaves_while_a_batch_is_announced_gets_nothing_more() -> None
     assert not await observer.take()
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_a_cancellation_while_a_batch_is_announced_loses_no_answer() -> None:
     log = Recording()
     answers: list[int] = []
-    with watchdog(), trio.CancelScope() as everything:
+    with watchdog(), trio.CancelScope() as whole_scope:
         async with muster.open_scheduler(journal=log) as scheduler, trio.open_nursery() as nursery:
             await scheduler.add_node("n", {"vcore": 1000})
             await scheduler.add_app("a", "root.q")
@@ -377,16 +377,16 @@ async def test_a_cancellation_while_a_batch_is_announced_loses_no_answer() -> No
                     nursery.start_soon(ask)
                     await anext(aiter(seen))
                     assert not answers
-                    everything.cancel()
+                    whole_scope.cancel()
 
             nursery.start_soon(cancel_at_the_first)
 
-    assert everything.cancelled_caught
+    assert whole_scope.cancelled_caught
     assert len(bound(log.decisions)) == 3 * PIECE
     assert answers == [3 * PIECE]
 
 
-class Slow:
+class SlowJournal:
     """A journal that lets others run after each decision."""
 
     def __init__(self) -> None:
@@ -401,11 +401,11 @@ class Slow:
             yield
 
 
-@pytest.mark.usefixtures("always_up")
-async def test_a_journal_that_lets_others_run_has_all_of_a_batch_before_anybody_hears() -> None:
-    journal = Slow()
-    heard: list[str] = []
-    with watchdog(), trio.CancelScope() as everything:
+@pytest.mark.usefixtures("slice_always_over")
+async def test_a_journal_that_lets_others_run_has_a_whole_batch_before_others_learn_of_it() -> None:
+    journal = SlowJournal()
+    notified: list[str] = []
+    with watchdog(), trio.CancelScope() as whole_scope:
         async with (
             muster.open_scheduler(journal=journal) as scheduler,
             trio.open_nursery() as nursery,
@@ -415,38 +415,40 @@ async def test_a_journal_that_lets_others_run_has_all_of_a_batch_before_anybody_
 
             async def observe() -> None:
                 await scheduler.decisions(kinds={Kind.BOUND}).take()
-                heard.append("observer")
+                notified.append("observer")
 
             async def ask() -> None:
-                heard.extend(["answer"] * len(await scheduler.add_asks("a", "k", {"vcore": 1}, 9)))
+                notified.extend(
+                    ["answer"] * len(await scheduler.add_asks("a", "k", {"vcore": 1}, 9))
+                )
 
             nursery.start_soon(observe)
             nursery.start_soon(ask)
             while len(bound(journal.decisions)) < 3:
                 await trio.lowlevel.checkpoint()
             assert len(bound(journal.decisions)) < 9
-            assert not heard
-            everything.cancel()
+            assert not notified
+            whole_scope.cancel()
 
     assert len(bound(journal.decisions)) == 9
-    assert heard.count("answer") == 9
+    assert notified.count("answer") == 9
 
 
 @pytest.mark.parametrize("error", [OSError("full"), KeyError("mine")])
 async def test_what_such_a_journal_raises_comes_out_as_it_is(error: Exception) -> None:
-    class Full(Slow):
+    class FullJournal(SlowJournal):
         @override
         def write(self, batch: Sequence[Announced], /) -> None:
             raise error
 
     with watchdog(), pytest.raises(type(error)) as caught:
-        async with muster.open_scheduler(journal=Full()) as scheduler:
+        async with muster.open_scheduler(journal=FullJournal()) as scheduler:
             await scheduler.add_app("a", "root.q")
 
     assert caught.value is error
 
 
-@pytest.mark.usefixtures("always_up")
+@pytest.mark.usefixtures("slice_always_over")
 async def test_whose_gang_is_satisfied_is_seen_as_bound() -> None:
     number = 3 * PIECE
     async with muster.open_scheduler() as scheduler:

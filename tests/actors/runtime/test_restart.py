@@ -32,8 +32,8 @@ CONFIG = (
 OTHER = CONFIG.replace("{name: q}", "{name: q}, {name: r}")
 
 
-def kept(folder: Path) -> list[Announced]:
-    """Give all decisions in a state directory."""
+def decisions_in(folder: Path) -> list[Announced]:
+    """Return all decisions in a state directory."""
     with StateReader(folder) as reader:
         return [one for batch in reader.batches() for one in batch.decisions]
 
@@ -74,13 +74,15 @@ async def test_a_state_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 async def test_numbers_and_instants_go_on(tmp_path: Path) -> None:
     clock, journal = SetClock(), Recording()
     await begin(tmp_path, clock)
-    before = kept(tmp_path)
+    before = decisions_in(tmp_path)
     clock.move(30)
     async with muster.open_scheduler(store=tmp_path, clock=clock, journal=journal) as scheduler:
         await scheduler.add_app("b", "root.q")
 
-    assert kept(tmp_path) == [*before, *journal.decisions]
-    assert [one.seq for one in kept(tmp_path)] == list(range(1, len(kept(tmp_path)) + 1))
+    assert decisions_in(tmp_path) == [*before, *journal.decisions]
+    assert [one.seq for one in decisions_in(tmp_path)] == list(
+        range(1, len(decisions_in(tmp_path)) + 1)
+    )
     assert {one.at_us for one in journal.decisions} == {30 * S}
     with StateReader(tmp_path) as reader:
         assert reader.meta.origin_us == START
@@ -117,13 +119,13 @@ async def test_a_configuration_that_differs_comes_in(tmp_path: Path) -> None:
     await begin(tmp_path, clock)
     async with muster.open_scheduler(OTHER, store=tmp_path, clock=clock) as scheduler:
         await scheduler.add_app("b", "root.r")
-    before = len(kept(tmp_path))
+    before = len(decisions_in(tmp_path))
     async with muster.open_scheduler(OTHER, store=tmp_path, clock=clock):
         pass
 
-    kinds = [one.decision.kind for one in kept(tmp_path)]
+    kinds = [one.decision.kind for one in decisions_in(tmp_path)]
     assert kinds.count(Kind.CONFIG) == 2
-    assert len(kept(tmp_path)) == before  # It is in force already.
+    assert len(decisions_in(tmp_path)) == before  # It is in force already.
 
 
 async def test_a_configuration_that_is_refused_leaves_everything(tmp_path: Path) -> None:
@@ -213,8 +215,8 @@ async def test_a_bad_option_is_refused(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(muster.EventError) as caught:
-        given: dict[str, Any] = {"store": tmp_path / "s"} | options
-        async with muster.open_scheduler(**given):
+        keywords: dict[str, Any] = {"store": tmp_path / "s"} | options
+        async with muster.open_scheduler(**keywords):
             pytest.fail("the block was entered")
     assert message in str(caught.value)
     assert not (tmp_path / "s").exists()
@@ -222,13 +224,18 @@ async def test_a_bad_option_is_refused(
 
 async def test_why_work_could_not_be_started(tmp_path: Path) -> None:
     # FEED-36, CHECKPOINT-4
-    clock, told = SetClock(), {"op": "bind_failed", "app": "a", "ask": "long", "message": "no disk"}
+    clock, event = (
+        SetClock(),
+        {"op": "bind_failed", "app": "a", "ask": "long", "message": "no disk"},
+    )
     await begin(tmp_path, clock)
     async with muster.open_scheduler(store=tmp_path, clock=clock) as scheduler:
         await scheduler.update_node("n", schedulable=False)
-        await scheduler.submit(told)
+        await scheduler.submit(event)
         before = await scheduler.ask("a", "long").why()
-    (failed,) = [one for one in kept(tmp_path) if one.decision.reason is muster.Reason.BIND_FAILED]
+    (failed,) = [
+        one for one in decisions_in(tmp_path) if one.decision.reason is muster.Reason.BIND_FAILED
+    ]
     assert failed.decision.message == "no disk"
 
     async with muster.open_scheduler(store=tmp_path, clock=clock) as scheduler:
@@ -251,7 +258,7 @@ class Worker:
         await trio.sleep_forever()
 
 
-class Finder(Worker):
+class ResumingBinder(Worker):
     """A binder that finds the work of ``long`` again."""
 
     async def resume(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
@@ -280,7 +287,7 @@ async def test_without_resume_the_work_begins_again(tmp_path: Path) -> None:
 
 
 async def test_what_is_found_again_goes_on(tmp_path: Path) -> None:
-    clock, worker, journal = SetClock(), Finder(), Recording()
+    clock, worker, journal = SetClock(), ResumingBinder(), Recording()
     await begin(tmp_path, clock)
     async with muster.open_scheduler(
         store=tmp_path, clock=clock, binder=worker, journal=journal
@@ -302,7 +309,7 @@ async def test_what_is_found_again_goes_on(tmp_path: Path) -> None:
 
 
 async def test_what_a_timer_ended_meanwhile_is_not_resumed(tmp_path: Path) -> None:
-    clock, worker = SetClock(), Finder()
+    clock, worker = SetClock(), ResumingBinder()
     await begin(tmp_path, clock)
     clock.move(3600)
     async with muster.open_scheduler(store=tmp_path, clock=clock, binder=worker) as scheduler:
@@ -323,13 +330,13 @@ async def test_without_a_binder_allocations_stay(tmp_path: Path) -> None:
 
 
 def checkpoints(folder: Path) -> list[int]:
-    """Give the batches of the checkpoints in a state directory."""
+    """Return the batches of the checkpoints in a state directory."""
     with StateReader(folder) as reader:
         return [one.batch for one in reader.checkpoints() if one.complete]
 
 
-def last(folder: Path) -> int:
-    """Give the number of the last batch."""
+def last_batch(folder: Path) -> int:
+    """Return the number of the last batch."""
     with StateReader(folder) as reader:
         return reader.last().batch
 
@@ -337,10 +344,10 @@ def last(folder: Path) -> int:
 async def test_one_is_taken_at_the_end_unless_nothing_came(tmp_path: Path) -> None:
     clock = SetClock()
     await begin(tmp_path, clock)
-    assert checkpoints(tmp_path) == [last(tmp_path)]
+    assert checkpoints(tmp_path) == [last_batch(tmp_path)]
     async with muster.open_scheduler(store=tmp_path, clock=clock):
         pass
-    assert checkpoints(tmp_path) == [last(tmp_path)]
+    assert checkpoints(tmp_path) == [last_batch(tmp_path)]
 
 
 async def test_none_is_taken_when_the_block_fails(tmp_path: Path) -> None:
@@ -403,7 +410,11 @@ async def test_the_newest_three_stay_and_those_that_are_a_tenth_of_history_apart
             await scheduler.add_app(f"a{number}", "root.q")
             await scheduler.checkpoint()
         found = checkpoints(tmp_path)
-        assert found[-3:] == [last(tmp_path) - 2, last(tmp_path) - 1, last(tmp_path)]
+        assert found[-3:] == [
+            last_batch(tmp_path) - 2,
+            last_batch(tmp_path) - 1,
+            last_batch(tmp_path),
+        ]
         assert len(found) <= 10 + 3 + 1
         # There is a batch and a checkpoint each half second. Of two that come to be too near to each
         # other the later one goes.
@@ -429,7 +440,7 @@ async def test_old_batches_go_though_old_checkpoints_do(tmp_path: Path) -> None:
 async def test_one_is_taken_on_demand(tmp_path: Path) -> None:
     async with muster.open_scheduler(CONFIG, store=tmp_path) as scheduler:
         await scheduler.add_app("a", "root.q")
-        before = last(tmp_path)
+        before = last_batch(tmp_path)
         await scheduler.checkpoint()
         assert checkpoints(tmp_path) == [before]
 
@@ -456,11 +467,11 @@ async def test_history_goes_also_if_nothing_new_came(tmp_path: Path) -> None:
 async def test_history_goes_when_a_checkpoint_covers_it(tmp_path: Path) -> None:
     clock = SetClock()
     await begin(tmp_path, clock)
-    covered = last(tmp_path)
+    covered = last_batch(tmp_path)
     clock.move(7200)
     async with muster.open_scheduler(store=tmp_path, clock=clock, keep="1h") as scheduler:
         await scheduler.add_app("b", "root.q")
-    decisions = kept(tmp_path)
+    decisions = decisions_in(tmp_path)
     assert decisions
     with StateReader(tmp_path) as reader:
         assert reader.meta.anchor.batch == covered
@@ -478,8 +489,8 @@ def change(folder: Path, statement: str, *values: object) -> None:
     connection.close()
 
 
-async def refused(folder: Path) -> str:
-    """Give the error with which a state directory is not opened."""
+async def opening_error(folder: Path) -> str:
+    """Return the error with which a state directory is not opened."""
     with pytest.raises(muster.StoreError) as caught:
         async with muster.open_scheduler(store=folder, clock=SetClock()):
             pytest.fail("the block was entered")
@@ -494,7 +505,7 @@ async def without_checkpoints(folder: Path) -> None:
 async def test_a_changed_batch_is_named(tmp_path: Path) -> None:
     await without_checkpoints(tmp_path)
     change(tmp_path, "UPDATE batch SET at_us = at_us + 1 WHERE number = 3")
-    message = await refused(tmp_path)
+    message = await opening_error(tmp_path)
     assert str(tmp_path) in message
     assert "batch 3" in message
 
@@ -520,7 +531,7 @@ async def test_other_decisions_are_named_with_the_versions(tmp_path: Path) -> No
     connection.commit()
     connection.close()
 
-    message = await refused(tmp_path)
+    message = await opening_error(tmp_path)
     assert f"batch {found} decides otherwise today, from decision " in message
     assert f"Muster {__version__} wrote it, and this is Muster {__version__}" in message
 
@@ -539,25 +550,25 @@ async def test_a_checkpoint_that_nothing_can_replace_stops_the_start(tmp_path: P
     async with muster.open_scheduler(store=tmp_path, clock=clock, keep=1) as scheduler:
         await scheduler.add_app("b", "root.q")
     change(tmp_path, "UPDATE checkpoint SET state = x'c0'")
-    assert "checkpoint" in await refused(tmp_path)
+    assert "checkpoint" in await opening_error(tmp_path)
 
 
 async def test_something_else_is_no_state_directory(tmp_path: Path) -> None:
     (tmp_path / "muster.db").write_text("something else, of some length" * 100)
-    assert "muster.db" in await refused(tmp_path)
+    assert "muster.db" in await opening_error(tmp_path)
     file = tmp_path / "file"
     file.write_text("")
-    assert "file" in await refused(file)
+    assert "file" in await opening_error(file)
 
 
-async def test_what_the_system_says_of_a_folder_is_told(tmp_path: Path) -> None:
-    assert "too long" in await refused(tmp_path / ("x" * 1000))
+async def test_the_error_of_the_system_about_a_folder_is_reported(tmp_path: Path) -> None:
+    assert "too long" in await opening_error(tmp_path / ("x" * 1000))
 
 
-async def test_a_format_that_is_too_old_is_not_said_to_need_an_opening(tmp_path: Path) -> None:
+async def test_a_format_that_is_too_old_gets_no_hint_to_open_it(tmp_path: Path) -> None:
     await begin(tmp_path, SetClock())
     put_facts(tmp_path, format=0)
-    assert "cannot bring it to format" in await refused(tmp_path)
+    assert "cannot bring it to format" in await opening_error(tmp_path)
 
 
 async def test_what_is_read_changes_no_later_decision(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A disk that fails, or is slow, under a whole scheduler.
 
-Who hears of what, what is kept, and how it ends.
+What callers and observers get, what is kept, and how it ends.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ EVENTS: Final[tuple[Event, ...]] = (
 @final
 @attrs.frozen
 class Fault:
-    """What fails.
+    """A fault of the disk.
 
     Attributes:
-        what: It in short.
+        what: The fault in short.
         name: The call to the disk.
         code: The error of SQLite.
-        told: What the error says.
+        message: A pattern of the error's message.
     """
 
     what: str
     name: str
     code: int
-    told: str
+    message: str
 
     @override
     def __str__(self) -> str:
         return self.what
 
     def on(self, disk: Disk, at: int = 0, *, forever: bool = True) -> None:
-        """Let it happen after some calls to the disk."""
+        """Cause the fault after some calls to the disk."""
         disk.fail(at, self.code, name=self.name, forever=forever)
 
 
@@ -91,17 +91,17 @@ def disk() -> Generator[Disk]:
         yield made_disk
 
 
-def kept(folder: Path) -> list[KeptBatch]:
+def batches_in(folder: Path) -> list[KeptBatch]:
     with StateReader(folder) as reader:
         return list(reader.batches())
 
 
 def decisions_in(folder: Path) -> list[Announced]:
-    return [one for batch in kept(folder) for one in batch.decisions]
+    return [one for batch in batches_in(folder) for one in batch.decisions]
 
 
 def events_in(folder: Path) -> list[Event]:
-    return [event for batch in kept(folder) for event in batch.events]
+    return [event for batch in batches_in(folder) for event in batch.events]
 
 
 @final
@@ -123,8 +123,8 @@ class Binder:
 
 
 @final
-class Everybody:
-    """All who hear of a scheduler, and its answers.
+class Listeners:
+    """Journal, binder, observer and callers of a scheduler, which record what they get.
 
     Args:
         nursery: For tasks outside of the block.
@@ -167,8 +167,8 @@ class Everybody:
         else:
             self.answers.append("done")
 
-    def heard(self) -> tuple[int, ...]:
-        """Give how much each of them has heard."""
+    def counts(self) -> tuple[int, ...]:
+        """Return how much each of them has got."""
         journal, record = len(self.journal.decisions), len(self.record.steps)
         return journal, record, len(self.seen), len(self.binder.began)
 
@@ -179,25 +179,25 @@ class Everybody:
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 @pytest.mark.parametrize("forever", [True, False], ids=["forever", "once"])
 @pytest.mark.parametrize("number", every(2, range(len(EVENTS))))
-async def test_nobody_hears_of_a_batch_that_is_not_on_disk(
+async def test_a_batch_that_is_not_on_disk_is_not_published(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault, forever: bool, number: int
 ) -> None:
     # STORE-15
-    before, everybody = tasks(), Everybody(nursery)
-    heard: tuple[int, ...] = ()
-    with pytest.raises(muster.StoreError, match=fault.told):
-        async with everybody.use(tmp_path) as scheduler:
+    before, listeners = tasks(), Listeners(nursery)
+    counts: tuple[int, ...] = ()
+    with pytest.raises(muster.StoreError, match=fault.message):
+        async with listeners.use(tmp_path) as scheduler:
             for event in EVENTS[:number]:
                 await scheduler.submit(event)
             await wait_all_tasks_blocked()
-            heard = everybody.heard()
+            counts = listeners.counts()
             fault.on(disk, forever=forever)
-            await everybody.call(lambda: scheduler.submit(EVENTS[number]))
+            await listeners.call(lambda: scheduler.submit(EVENTS[number]))
             await trio.sleep_forever()
     disk.mend()
 
-    assert everybody.answers == ["closed"]
-    assert everybody.heard() == heard
+    assert listeners.answers == ["closed"]
+    assert listeners.counts() == counts
     assert tasks() == before
     await assert_goes_on(nursery, tmp_path, EVENTS[:number], number)
 
@@ -208,8 +208,8 @@ async def assert_goes_on(
     """Check that what was answered is there, the batch that failed whole or not at all."""
     there = events_in(folder)
     assert there in [list(EVENTS[: len(answered)]), list(EVENTS[: number + 1])]
-    everybody = Everybody(nursery)
-    async with everybody.use(folder) as scheduler:
+    listeners = Listeners(nursery)
+    async with listeners.use(folder) as scheduler:
         for event in EVENTS[len(there) :]:
             await scheduler.submit(event)
         snapshot = await scheduler.snapshot()
@@ -221,22 +221,22 @@ async def assert_goes_on(
 async def test_all_callers_of_a_batch_are_answered(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault
 ) -> None:
-    before, everybody = tasks(), Everybody(nursery)
-    with pytest.raises(muster.StoreError, match=fault.told):
-        async with everybody.use(tmp_path) as scheduler:
+    before, listeners = tasks(), Listeners(nursery)
+    with pytest.raises(muster.StoreError, match=fault.message):
+        async with listeners.use(tmp_path) as scheduler:
             await scheduler.submit_many(EVENTS[:2])
             fault.on(disk)
             for number in range(30):
                 event = AddAsk("a", f"k{number}", ONE)
-                nursery.start_soon(everybody.call, _submit(scheduler, event))
-            nursery.start_soon(everybody.call, scheduler.snapshot)
-            nursery.start_soon(everybody.call, scheduler.ask("a", "k0").bound)
+                nursery.start_soon(listeners.call, _submit(scheduler, event))
+            nursery.start_soon(listeners.call, scheduler.snapshot)
+            nursery.start_soon(listeners.call, scheduler.ask("a", "k0").bound)
             await trio.sleep_forever()
     disk.mend()
 
-    assert everybody.answers == ["closed"] * 32
-    assert bound(everybody.journal.decisions) == bound(everybody.seen) == []
-    assert everybody.binder.began == []
+    assert listeners.answers == ["closed"] * 32
+    assert bound(listeners.journal.decisions) == bound(listeners.seen) == []
+    assert listeners.binder.began == []
     assert tasks() == before
 
 
@@ -249,21 +249,21 @@ async def test_a_first_batch_that_fails_leaves_a_store_that_can_be_opened(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault
 ) -> None:
     for at in range(40):
-        folder, everybody = tmp_path / str(at), Everybody(nursery)
+        folder, listeners = tmp_path / str(at), Listeners(nursery)
         fault.on(disk, at)
         is_open = False
         try:
-            async with everybody.use(folder) as scheduler:
+            async with listeners.use(folder) as scheduler:
                 is_open = True
                 disk.mend()
                 await scheduler.submit(EVENTS[0])
         except muster.StoreError as error:
-            said = str(error)
+            message = str(error)
         else:
-            said = ""
+            message = ""
         if not is_open:
-            assert fault.told in said
-            assert everybody.heard() == (0, 0, 0, 0)
+            assert fault.message in message
+            assert listeners.counts() == (0, 0, 0, 0)
         disk.mend()
 
         async with muster.open_scheduler(store=folder) as scheduler:
@@ -279,15 +279,15 @@ async def test_a_first_batch_that_fails_leaves_a_store_that_can_be_opened(
 async def test_a_checkpoint_that_fails_ends_the_scheduler_and_loses_nothing(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault
 ) -> None:
-    everybody = Everybody(nursery)
-    with pytest.raises(muster.StoreError, match=fault.told):
-        async with everybody.use(tmp_path) as scheduler:
+    listeners = Listeners(nursery)
+    with pytest.raises(muster.StoreError, match=fault.message):
+        async with listeners.use(tmp_path) as scheduler:
             await scheduler.submit_many(EVENTS[:4])
             fault.on(disk)
-            await everybody.call(scheduler.checkpoint)
+            await listeners.call(scheduler.checkpoint)
             await trio.sleep_forever()
     disk.mend()
-    assert everybody.answers == ["closed"]
+    assert listeners.answers == ["closed"]
     await assert_goes_on(nursery, tmp_path, EVENTS[:4], 4)
 
 
@@ -295,8 +295,8 @@ async def test_a_checkpoint_that_fails_ends_the_scheduler_and_loses_nothing(
 async def test_closing_that_fails_loses_nothing(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path, fault: Fault
 ) -> None:
-    with pytest.raises(muster.StoreError, match=fault.told):
-        async with Everybody(nursery).use(tmp_path) as scheduler:
+    with pytest.raises(muster.StoreError, match=fault.message):
+        async with Listeners(nursery).use(tmp_path) as scheduler:
             await scheduler.submit_many(EVENTS[:4])
             fault.on(disk)
     disk.mend()
@@ -308,7 +308,7 @@ async def test_closing_that_fails_loses_nothing(
 
 @final
 class Gate:
-    """A disk that stops at a call until it is told to go on."""
+    """A disk that stops at a call until a test lets it go on."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -332,36 +332,36 @@ class Gate:
 async def test_a_caller_that_is_cancelled_while_its_batch_is_written_gets_its_answer(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path
 ) -> None:
-    gate, everybody, scope = Gate(disk), Everybody(nursery), trio.CancelScope()
+    gate, listeners, scope = Gate(disk), Listeners(nursery), trio.CancelScope()
 
     async def call(scheduler: muster.Scheduler) -> None:
         with scope:
-            await everybody.call(_submit(scheduler, EVENTS[1]))
+            await listeners.call(_submit(scheduler, EVENTS[1]))
 
-    async with everybody.use(tmp_path) as scheduler:
+    async with listeners.use(tmp_path) as scheduler:
         await scheduler.submit(EVENTS[0])
         gate.close()
         nursery.start_soon(call, scheduler)
         await gate.reached.wait()
         scope.cancel()
         await wait_all_tasks_blocked()
-        assert everybody.answers == []
+        assert listeners.answers == []
         gate.open()
-    assert everybody.answers == ["done"]
+    assert listeners.answers == ["done"]
     assert events_in(tmp_path) == list(EVENTS[:2])
 
 
 async def test_a_caller_that_is_cancelled_while_another_batch_is_written_has_done_nothing(
     nursery: trio.Nursery, disk: Disk, tmp_path: Path
 ) -> None:
-    gate, everybody = Gate(disk), Everybody(nursery)
+    gate, listeners = Gate(disk), Listeners(nursery)
     scopes = [trio.CancelScope() for _ in range(4)]
 
     async def call(scheduler: muster.Scheduler, number: int) -> None:
         with scopes[number]:
-            await everybody.call(_submit(scheduler, EVENTS[number]))
+            await listeners.call(_submit(scheduler, EVENTS[number]))
 
-    async with everybody.use(tmp_path) as scheduler:
+    async with listeners.use(tmp_path) as scheduler:
         gate.close()
         nursery.start_soon(call, scheduler, 0)
         await gate.reached.wait()
@@ -370,10 +370,10 @@ async def test_a_caller_that_is_cancelled_while_another_batch_is_written_has_don
             await wait_all_tasks_blocked()
         scopes[2].cancel()
         await wait_all_tasks_blocked()
-        assert everybody.heard() == (0, 1, 0, 0)
+        assert listeners.counts() == (0, 1, 0, 0)
         gate.open()
     assert scopes[2].cancelled_caught
-    assert everybody.answers == ["done"] * 3
+    assert listeners.answers == ["done"] * 3
     assert events_in(tmp_path) == [*EVENTS[:2], EVENTS[3]]
 
 
@@ -405,7 +405,7 @@ async def test_what_is_being_written_when_the_block_ends_is_announced(
     tmp_path: Path,
     leave: Callable[[trio.CancelScope], Awaitable[None]],
 ) -> None:
-    gate, everybody, scope = Gate(disk), Everybody(nursery), trio.CancelScope()
+    gate, listeners, scope = Gate(disk), Listeners(nursery), trio.CancelScope()
     before = tasks()
 
     async def open_gate() -> None:
@@ -413,25 +413,25 @@ async def test_what_is_being_written_when_the_block_ends_is_announced(
         gate.open()
 
     with suppress(LeftError), scope:
-        async with everybody.use(tmp_path) as scheduler:
+        async with listeners.use(tmp_path) as scheduler:
             await scheduler.submit_many(EVENTS[:2])
             gate.close()
-            nursery.start_soon(everybody.call, _submit(scheduler, EVENTS[2]))
+            nursery.start_soon(listeners.call, _submit(scheduler, EVENTS[2]))
             await gate.reached.wait()
-            nursery.start_soon(everybody.call, _submit(scheduler, EVENTS[3]))
+            nursery.start_soon(listeners.call, _submit(scheduler, EVENTS[3]))
             await wait_all_tasks_blocked()
             nursery.start_soon(open_gate)
             await leave(scope)
 
     all_of_it = leave is leave_normally
-    assert sorted(everybody.answers) == ["done" if all_of_it else "closed", "done"]
+    assert sorted(listeners.answers) == ["done" if all_of_it else "closed", "done"]
     assert events_in(tmp_path) == list(EVENTS[: 4 if all_of_it else 3])
     names = ["a/k0", "a/k1"][: 2 if all_of_it else 1]
-    assert bound(decisions_in(tmp_path)) == bound(everybody.journal.decisions) == names
+    assert bound(decisions_in(tmp_path)) == bound(listeners.journal.decisions) == names
     assert tasks() == before
 
 
-# Whoever hears of it
+# Callers and observers
 
 
 async def test_a_journal_that_raises_ends_the_scheduler_after_the_commit(tmp_path: Path) -> None:
@@ -444,7 +444,7 @@ async def test_a_journal_that_raises_ends_the_scheduler_after_the_commit(tmp_pat
             with pytest.raises(muster.ClosedSchedulerError):
                 await scheduler.submit(EVENTS[3])
             await trio.sleep_forever()
-    # Nobody was told that it failed to come in, and it is kept.
+    # No caller got an error for it, and it is kept.
     assert events_in(tmp_path) == list(EVENTS[:4])
 
 
@@ -478,18 +478,18 @@ async def test_a_directory_that_was_removed_is_noticed_by_the_next_call(tmp_path
 
 async def test_callers_learn_why_the_scheduler_is_closed(tmp_path: Path, disk: Disk) -> None:
     errors: list[muster.ClosedSchedulerError] = []
-    given: list[muster.Scheduler] = []
+    schedulers: list[muster.Scheduler] = []
 
     async def call(number: int) -> None:
         try:
-            await given[0].add_app(f"app-{number}", "root.q")
+            await schedulers[0].add_app(f"app-{number}", "root.q")
         except muster.ClosedSchedulerError as error:
             errors.append(error)
 
     async with trio.open_nursery() as outside:
         with pytest.raises(muster.StoreError) as caught:
             async with muster.open_scheduler(store=tmp_path) as scheduler:
-                given.append(scheduler)
+                schedulers.append(scheduler)
                 disk.fail(0, FULL, name="write")
                 for number in range(3):
                     outside.start_soon(call, number)
@@ -512,8 +512,8 @@ LARGE: Final = AddAsk("a", "large", Resources(SIZE))
 
 
 @final
-class Held:
-    """A journal that holds batches back once it is told to, and may raise then."""
+class HeldJournal:
+    """A journal that holds batches back on request, and may raise then."""
 
     def __init__(self) -> None:
         self.holds = False
@@ -528,7 +528,7 @@ class Held:
 
 
 @final
-class Waits:
+class WaitingCallers:
     """Tasks outside of the block; each notes what it got, or that the scheduler was closed."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
@@ -553,10 +553,10 @@ class Waits:
 
 
 async def test_what_is_on_disk_is_announced_before_the_end(tmp_path: Path) -> None:
-    journal = Held()
+    journal = HeldJournal()
     outside: list[tuple[muster.Decisions, muster.Ask]] = []
     async with trio.open_nursery() as nursery:
-        waits = Waits(nursery)
+        waits = WaitingCallers(nursery)
         with trio.CancelScope() as scope:
             async with muster.open_scheduler(store=tmp_path, journal=journal) as scheduler:
                 await scheduler.submit_many([APP, LARGE])
@@ -571,7 +571,7 @@ async def test_what_is_on_disk_is_announced_before_the_end(tmp_path: Path) -> No
         assert scope.cancelled_caught
         ((observer, handle),) = outside
 
-        # The call was answered, so everybody else has heard of its batch, too.
+        # The call was answered, so all others have its batch, too.
         await wait_all_tasks_blocked()
         assert waits.got["call"] is None
         assert isinstance(waits.got["bound"], muster.Allocation)
@@ -585,9 +585,9 @@ async def test_what_is_on_disk_is_announced_before_the_end(tmp_path: Path) -> No
 async def test_what_is_on_disk_is_answered_while_a_call_of_its_batch_reads(
     tmp_path: Path, leave: Callable[[trio.CancelScope], Awaitable[None]]
 ) -> None:
-    journal, giving_up, scope = Held(), trio.CancelScope(), trio.CancelScope()
+    journal, giving_up, scope = HeldJournal(), trio.CancelScope(), trio.CancelScope()
     async with trio.open_nursery() as nursery:
-        waits = Waits(nursery)
+        waits = WaitingCallers(nursery)
         with suppress(LeftError), scope:
             async with muster.open_scheduler(store=tmp_path, journal=journal) as scheduler:
                 await scheduler.submit_many([APP, ask("k")])
@@ -596,7 +596,7 @@ async def test_what_is_on_disk_is_answered_while_a_call_of_its_batch_reads(
                     {
                         "read": scheduler.snapshot,
                         "stays": lambda: scheduler.add_node("n", SIZE),
-                        "gives up": lambda: _within(
+                        "gives up": lambda: _outcome_within(
                             giving_up, lambda: scheduler.add_node("m", SIZE)
                         ),
                     }
@@ -612,7 +612,7 @@ async def test_what_is_on_disk_is_answered_while_a_call_of_its_batch_reads(
     assert sorted(nodes) == ["m", "n"]
 
 
-async def _within(scope: trio.CancelScope, call: Callable[[], Awaitable[None]]) -> str:
+async def _outcome_within(scope: trio.CancelScope, call: Callable[[], Awaitable[None]]) -> str:
     with scope:
         await call()
         return "done"
@@ -625,10 +625,10 @@ async def _later(go: trio.Event) -> None:
 
 
 async def test_an_error_comes_alone_while_the_next_batch_waits(tmp_path: Path) -> None:
-    journal = Held()
+    journal = HeldJournal()
     journal.error = OSError("the journal is full")
     async with trio.open_nursery() as nursery:
-        waits = Waits(nursery)
+        waits = WaitingCallers(nursery)
         with pytest.raises(OSError, match="the journal is full"):
             async with muster.open_scheduler(store=tmp_path, journal=journal) as scheduler:
                 await scheduler.submit_many([NODE, APP])
@@ -645,11 +645,11 @@ def _submit_ask(scheduler: muster.Scheduler, name: str) -> Callable[[], Awaitabl
 
 
 async def test_what_a_batch_has_removed_is_closed_if_it_is_not_announced(tmp_path: Path) -> None:
-    journal = Held()
+    journal = HeldJournal()
     gone: list[Event] = [RemoveApp("a"), RemoveGang("default/g")]
     journal.error = OSError("the journal is full")
     async with trio.open_nursery() as nursery:
-        waits = Waits(nursery)
+        waits = WaitingCallers(nursery)
         with pytest.raises(OSError, match="the journal is full"):
             async with muster.open_scheduler(store=tmp_path, journal=journal) as scheduler:
                 await scheduler.submit_many([NODE, APP, ask("k"), LARGE])
@@ -666,7 +666,7 @@ async def test_what_a_batch_has_removed_is_closed_if_it_is_not_announced(tmp_pat
 
 
 @pytest.mark.parametrize("at", every(3, [10, 20, 60]))
-async def test_a_failing_disk_is_told_once(tmp_path: Path, at: int) -> None:
+async def test_a_failing_disk_is_reported_once(tmp_path: Path, at: int) -> None:
     sqlite = library()
     if sqlite is None:
         pytest.skip("SQLite is a part of Python here, no shared library: no fault can be injected")

@@ -119,7 +119,7 @@ def disk() -> Generator[Disk]:
         yield made
 
 
-def kept(folder: Path) -> list[KeptBatch]:
+def batches_in(folder: Path) -> list[KeptBatch]:
     with StateReader(folder) as reader:
         return list(reader.batches())
 
@@ -140,12 +140,12 @@ async def begin(folder: Path, clock: SetClock) -> None:
 async def test_they_share_commits(tmp_path: Path, disk: Disk) -> None:
     clock, journal = SetClock(), Recording()
     await begin(tmp_path, clock)
-    before = len(kept(tmp_path))
+    before = len(batches_in(tmp_path))
     disk.calls.clear()
     async with muster.open_scheduler(store=tmp_path, clock=clock, journal=journal):
         assert disk.calls.count("sync") <= WRITE_AT_MOST
 
-    added = kept(tmp_path)[before:]
+    added = batches_in(tmp_path)[before:]
     assert [batch.at_us for batch in added] == [at * S for at in range(1, TIMERS + 1)]
     assert [one for batch in added for one in batch.decisions] == journal.decisions
 
@@ -156,15 +156,15 @@ async def test_a_disk_that_fails_leaves_whole_batches(
 ) -> None:
     clock, journal = SetClock(), Recording()
     await begin(tmp_path, clock)
-    before = len(kept(tmp_path))
+    before = len(batches_in(tmp_path))
     disk.fail(syncs, FULL, name="sync")
     with pytest.raises(muster.StoreError, match="no room"):
         async with muster.open_scheduler(store=tmp_path, clock=clock, journal=journal):
             pytest.fail("the block was entered")
     disk.mend()
 
-    # The group whose sync has failed may be kept or not; nobody has heard of it.
-    added = kept(tmp_path)[before:]
+    # The group whose sync has failed may be kept or not; it was not published.
+    added = batches_in(tmp_path)[before:]
     assert [batch.at_us for batch in added] == [at * S for at in range(1, len(added) + 1)]
     decided = [one for batch in added for one in batch.decisions]
     assert decided[: len(journal.decisions)] == journal.decisions
@@ -172,7 +172,7 @@ async def test_a_disk_that_fails_leaves_whole_batches(
 
     async with muster.open_scheduler(store=tmp_path, clock=clock):
         pass
-    everything = [one.decision for batch in kept(tmp_path) for one in batch.decisions]
+    everything = [one.decision for batch in batches_in(tmp_path) for one in batch.decisions]
     ended = [one.ask for one in everything if one.kind is Kind.RELEASED]
     assert ended == [f"k{at}" for at in range(1, TIMERS + 1)]
 
@@ -186,4 +186,4 @@ async def test_a_refused_configuration_comes_after_them(tmp_path: Path) -> None:
         async with muster.open_scheduler(parent, store=tmp_path, clock=clock, journal=journal):
             pytest.fail("the block was entered")
     assert len([one for one in journal.decisions if one.decision.kind is Kind.RELEASED]) == TIMERS
-    assert kept(tmp_path)[-1].decisions[-1] == journal.decisions[-1]
+    assert batches_in(tmp_path)[-1].decisions[-1] == journal.decisions[-1]

@@ -253,7 +253,7 @@ async def test_a_satisfied_gang_that_is_removed() -> None:
 
 @attrs.define
 class Work:
-    """A binder, and what is told of it."""
+    """A binder that records its calls, and the notes about it."""
 
     error: Exception | None = None
     waits: bool = False

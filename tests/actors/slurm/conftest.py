@@ -1,4 +1,4 @@
-"""A Slurm that is no Slurm, in ``PATH``, and what is done with it."""
+"""A fake Slurm, whose commands are in ``PATH``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE_S = 60.0
 
 
 class FakeSlurm:
-    """What a test says to the Slurm, and sees of it."""
+    """The fake Slurm, as a test controls and inspects it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -32,13 +32,13 @@ class FakeSlurm:
             state["jobs"][number - 1].update(changes)
 
     def add(self, **job: object) -> None:
-        """Add a job of somebody else, or of an earlier program."""
+        """Add a job of another user, or of an earlier program."""
         with fake_commands.state_in(self._folder) as state:
             number = len(state["jobs"]) + 1
             state["jobs"].append({"job_id": number, "job_state": "RUNNING", "nodes": "n1"} | job)
 
     def forget(self, number: int) -> None:
-        """Let Slurm not know a job any more."""
+        """Let Slurm forget a job."""
         with fake_commands.state_in(self._folder) as state:
             state["jobs"] = [job for job in state["jobs"] if job["job_id"] != number]
 

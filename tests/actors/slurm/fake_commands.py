@@ -83,7 +83,7 @@ def begin(folder: Path) -> None:
 def state_in(folder: Path) -> Generator[dict[str, Any], None, None]:
     """Read the state; at the end of the block write it back, and make the answers.
 
-    Whoever does this may be killed at any moment, for example when its job has gone.
+    The process may be killed at any moment, for example when its job has gone.
     """
     with (folder / "lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -207,13 +207,13 @@ def signal_step(state: dict[str, Any], step: str) -> None:
 
 def scancel(state: dict[str, Any], arguments: list[str]) -> tuple[int, str, str]:
     """Cancel a job, or note that it gets a signal."""
-    asked = any(one.startswith("--signal") for one in arguments)
-    if asked and "." in arguments[-1]:
+    is_signal = any(one.startswith("--signal") for one in arguments)
+    if is_signal and "." in arguments[-1]:
         signal_step(state, arguments[-1])
     for job in state["jobs"]:
         if str(job["job_id"]) != arguments[-1] or job["job_state"] not in ("PENDING", "RUNNING"):
             continue
-        if not asked:
+        if not is_signal:
             job["job_state"] = "CANCELLED"
         elif not state["deaf"]:
             job |= {"job_state": "FAILED", "exit_code": 143 << 8}

@@ -28,7 +28,7 @@ ONE: dict[str, int | float | str] = {"vcore": 1, "memory": "1Mi"}
 
 @asynccontextmanager
 async def opened(
-    told: list[int] | None = None,
+    statuses: list[int] | None = None,
     *,
     bind_timeout: float = PATIENCE_S,
     bind_attempts: int | None = 1,
@@ -39,8 +39,8 @@ async def opened(
     """Open a scheduler with two nodes, which looks at them every so many seconds."""
 
     def done(_: muster.Allocation, result: JobResult) -> None:
-        if told is not None:
-            told.append(result.status)
+        if statuses is not None:
+            statuses.append(result.status)
 
     with trio.fail_after(2 * PATIENCE_S):
         async with muster.slurm.connect(every=0.05, adopt_within=adopt_within) as slurm:
@@ -61,7 +61,7 @@ async def add(scheduler: muster.Scheduler) -> muster.Ask:
     return await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE)
 
 
-async def test_one_job_pinned_and_told_the_amounts(fake: FakeSlurm) -> None:
+async def test_one_job_pinned_and_with_the_amounts(fake: FakeSlurm) -> None:
     async with opened() as scheduler:
         ask = await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE, node="n2")
         await fake.until(lambda: len(fake.jobs) == 1)
@@ -88,8 +88,8 @@ async def test_one_job_pinned_and_told_the_amounts(fake: FakeSlurm) -> None:
 async def test_job_that_has_ended_has_completed(
     fake: FakeSlurm, state: str, exit_code: int, status: int
 ) -> None:
-    told: list[int] = []
-    async with opened(told) as scheduler:
+    statuses: list[int] = []
+    async with opened(statuses) as scheduler:
         ask = await add(scheduler)
         await fake.until(lambda: len(fake.jobs) == 1)
         fake.job(1, job_state="RUNNING")
@@ -97,7 +97,7 @@ async def test_job_that_has_ended_has_completed(
         fake.job(1, job_state="COMPLETING", exit_code=exit_code)
         fake.job(1, job_state=state, exit_code=exit_code)
         assert await held.ended() is muster.Reason.COMPLETED
-    assert told == [status]
+    assert statuses == [status]
 
 
 @pytest.mark.parametrize(
@@ -114,15 +114,15 @@ async def test_job_that_has_ended_has_completed(
 async def test_job_that_has_not_ended_by_itself_is_a_failed_bind(
     fake: FakeSlurm, change: dict[str, Any], message: str
 ) -> None:
-    told: list[int] = []
-    async with opened(told) as scheduler:
+    statuses: list[int] = []
+    async with opened(statuses) as scheduler:
         ask = await add(scheduler)
         await fake.until(lambda: len(fake.jobs) == 1)
         fake.job(1, **change)
         with pytest.raises(muster.BindFailedError) as failed:
             await ask.bound()
     assert message in str(failed.value.__cause__)
-    assert told == []
+    assert statuses == []
 
 
 async def test_preempted_job_is_no_attempt(fake: FakeSlurm) -> None:
@@ -212,21 +212,21 @@ async def test_names_that_are_too_long_for_a_comment_are_refused(fake: FakeSlurm
 
 
 async def test_silence_changes_nothing(fake: FakeSlurm) -> None:
-    told: list[int] = []
-    async with opened(told) as scheduler:
+    statuses: list[int] = []
+    async with opened(statuses) as scheduler:
         ask = await add(scheduler)
         await fake.until(lambda: len(fake.jobs) == 1)
         fake.job(1, job_state="RUNNING")
         held = await ask.bound()
         fake.set(away=True)
-        asked = len(fake.calls("squeue"))
-        await fake.until(lambda: len(fake.calls("squeue")) > asked + 5)
+        queries = len(fake.calls("squeue"))
+        await fake.until(lambda: len(fake.calls("squeue")) > queries + 5)
         assert held.ending is None
         assert len((await scheduler.snapshot()).nodes) == 2
         fake.job(1, job_state="COMPLETED")
         fake.set(away=False)
         assert await held.ended() is muster.Reason.COMPLETED
-    assert told == [0]
+    assert statuses == [0]
 
 
 async def test_eviction_waits_until_a_silent_slurm_says_that_the_job_is_gone(
@@ -313,8 +313,8 @@ async def test_jobs_that_nobody_takes_over_end(fake: FakeSlurm) -> None:
 
 
 async def test_gang_is_one_job_and_each_end_is_its_own(fake: FakeSlurm) -> None:
-    told: list[int] = []
-    async with opened(told) as scheduler:
+    statuses: list[int] = []
+    async with opened(statuses) as scheduler:
         await scheduler.add_gang("ring", 3)
         app = await scheduler.add_app("a", "root.q")
         for place, node in enumerate(("n1", "n2", "n2")):
@@ -328,7 +328,7 @@ async def test_gang_is_one_job_and_each_end_is_its_own(fake: FakeSlurm) -> None:
         held = [await ask.bound() for ask in asks]
         fake.job(1, comment=f"{tag} ,5,,")
         assert await held[1].ended() is muster.Reason.COMPLETED
-        assert told == [5]
+        assert statuses == [5]
         assert (held[0].ending, held[2].ending) == (None, None)
         # What a lost node takes with it has not ended, although its step has a status.
         fake.job(1, job_state="NODE_FAIL", comment=f"{tag} 0,5,1,")
@@ -336,7 +336,7 @@ async def test_gang_is_one_job_and_each_end_is_its_own(fake: FakeSlurm) -> None:
         assert held[2].ending is None
         await scheduler.remove_node("n2")
         assert await held[2].ended() is muster.Reason.NODE_LOST
-    assert told == [5, 0]
+    assert statuses == [5, 0]
 
 
 async def test_gang_of_which_a_member_does_not_come_waits_for_nobody(fake: FakeSlurm) -> None:
@@ -389,7 +389,9 @@ async def vcores(scheduler: muster.Scheduler) -> dict[str, int]:
     return {name: node.capacity["vcore"] for name, node in nodes.items()}
 
 
-async def test_node_that_somebody_has_removed_is_added_when_it_has_changed(fake: FakeSlurm) -> None:
+async def test_a_node_that_was_removed_by_hand_is_added_when_it_has_changed(
+    fake: FakeSlurm,
+) -> None:
     line = "NodeName={0} CPUTot={1} RealMemory=1000 State=IDLE Partitions=p Gres=(null)"
     async with opened(looks_every=0.1) as scheduler:
         await scheduler.remove_node("n1")
@@ -466,14 +468,14 @@ def work(number: int) -> MemberWork:
 
 
 class Members:
-    """The members of a step of three, and what becomes of them."""
+    """The members of a step of three, and how they end."""
 
     def __init__(self) -> None:
         self.gathering = GangMeetings()
         #: Whether an earlier run of a member is still ending.
         self.earlier = False
         self.submitted: list[tuple[int, ...]] = []
-        self.came: list[int] = []
+        self.joined: list[int] = []
         self.lost: list[int] = []
 
     async def join(self, number: int) -> None:
@@ -490,7 +492,7 @@ class Members:
             self.lost.append(number)
         else:
             assert batch is BATCH
-            self.came.append(number)
+            self.joined.append(number)
 
 
 async def test_last_one_submits_for_all(autojump_clock: MockClock) -> None:
@@ -499,7 +501,7 @@ async def test_last_one_submits_for_all(autojump_clock: MockClock) -> None:
         for number in (9, 7, 8):
             nursery.start_soon(members.join, number)
     assert members.submitted == [(7, 8, 9)]
-    assert sorted(members.came) == [7, 8, 9]
+    assert sorted(members.joined) == [7, 8, 9]
     assert autojump_clock.current_time() == 0
     assert members.gathering.is_empty
 
@@ -583,9 +585,9 @@ async def test_one_that_is_cancelled_when_the_job_is_submitted_still_has_to_end_
         nursery.start_soon(members.join, 8)
         await trio.testing.wait_all_tasks_blocked()
         scope.cancel()
-        await members.join(9)  # before the first one hears of it
+        await members.join(9)  # before the first one learns of it
     assert members.submitted == [(7, 8, 9)]
-    assert sorted(members.came) == [7, 8, 9]
+    assert sorted(members.joined) == [7, 8, 9]
     assert autojump_clock.current_time() == 0
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("watchdog")
 
 
 def three_nodes(fake: FakeSlurm) -> None:
-    """Give the Slurm a third node."""
+    """Add a third node to the Slurm."""
     line = "NodeName={0} CPUTot=4 RealMemory=1000 State=IDLE Partitions=p Gres=(null)"
     fake.set(nodes=[line.format(name) for name in ("n1", "n2", "n3")])
 
@@ -92,8 +92,8 @@ async def test_member_that_is_bound_later_waits_until_the_gang_has_started(
         third = await scheduler.app("a").add_ask(
             "later", {"vcore": 3, "memory": "1Mi"}, gang="ring"
         )
-        asked = len(fake.calls("squeue"))
-        await fake.until(lambda: len(fake.calls("squeue")) > asked + 5)
+        queries = len(fake.calls("squeue"))
+        await fake.until(lambda: len(fake.calls("squeue")) > queries + 5)
         assert len(fake.jobs) == 1
         fake.job(1, job_state="RUNNING", batch_host="n1")
         await fake.until(lambda: len(fake.jobs) == 2)
@@ -141,8 +141,8 @@ async def test_silence_does_not_end_the_others_of_a_gang(
         await fake.until(lambda: ["--signal=KILL", "1.0"] in fake.calls("scancel"))
         fake.set(away=True)
         monkeypatch.setattr("muster.slurm._jobs._KILL_AGAIN_S", 0.01)
-        asked = signals(fake)
-        await fake.until(lambda: signals(fake) > asked + 15)
+        queries = signals(fake)
+        await fake.until(lambda: signals(fake) > queries + 15)
         fake.set(away=False, deaf=False)
         await fake.until(lambda: fake.jobs[0]["comment"].endswith(" 143,"))
         assert held[1].ending is None

@@ -209,7 +209,7 @@ def test_what_a_command_leaves_behind_is_asked_to_end(
     assert members(script.pid) == []
 
 
-def test_result_is_kept_unless_somebody_has_ended_the_command(
+def test_a_result_is_kept_unless_the_command_was_ended(
     start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     assert start(Command("exit 9"), result=str(tmp_path / "r 1")).wait(PATIENCE_S) == 9

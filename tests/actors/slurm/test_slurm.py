@@ -30,7 +30,7 @@ SETTLED_S = 5.0
 async def scheduled(
     slurm: Slurm,
     store: Path,
-    told: list[tuple[str, int]] | None = None,
+    results: list[tuple[str, int]] | None = None,
     *,
     detached: bool = True,
     looks_every: float = 2.0,
@@ -41,8 +41,8 @@ async def scheduled(
     """
 
     def done(held: muster.Allocation, result: JobResult) -> None:
-        if told is not None:
-            told.append((held.ask, result.status))
+        if results is not None:
+            results.append((held.ask, result.status))
 
     binder = SlurmBinder(slurm, lambda _: "true", done=done, grace_period=0.1, detached=detached)
     async with (
@@ -72,16 +72,16 @@ async def ended(scheduler: muster.Scheduler) -> Reason:
 async def test_next_scheduler_on_the_same_connection_goes_on(
     fake: FakeSlurm, tmp_path: Path
 ) -> None:
-    told: list[tuple[str, int]] = []
+    results: list[tuple[str, int]] = []
     with trio.fail_after(2 * PATIENCE_S):
         async with muster.slurm.connect(every=0.05) as slurm:
             async with scheduled(slurm, tmp_path / "store") as scheduler:
                 await start_one(fake, scheduler)
             assert fake.jobs[0]["job_state"] == "RUNNING"
-            async with scheduled(slurm, tmp_path / "store", told) as scheduler:
+            async with scheduled(slurm, tmp_path / "store", results) as scheduler:
                 fake.job(1, job_state="FAILED", exit_code=7 << 8)
                 assert await ended(scheduler) is Reason.COMPLETED
-    assert told == [("x", 7)]
+    assert results == [("x", 7)]
     assert len(fake.jobs) == 1
 
 
@@ -104,7 +104,7 @@ async def test_of_two_jobs_of_a_run_the_one_that_runs_is_taken_over(
     fake: FakeSlurm, tmp_path: Path, mock_clock: MockClock
 ) -> None:
     mock_clock.rate = 1
-    told: list[tuple[str, int]] = []
+    results: list[tuple[str, int]] = []
     with trio.fail_after(2 * PATIENCE_S):
         async with (
             muster.slurm.connect(every=0.05) as slurm,
@@ -119,7 +119,7 @@ async def test_of_two_jobs_of_a_run_the_one_that_runs_is_taken_over(
         fake.add(comment=tag.rpartition("/")[0] + "/999", job_state="PENDING")
         async with (
             muster.slurm.connect(every=0.05) as slurm,
-            scheduled(slurm, tmp_path / "store", told) as scheduler,
+            scheduled(slurm, tmp_path / "store", results) as scheduler,
         ):
             await scheduler.app("a").ask("x").bound()
             mock_clock.jump(SETTLED_S)
@@ -128,14 +128,14 @@ async def test_of_two_jobs_of_a_run_the_one_that_runs_is_taken_over(
             )
             fake.job(2, job_state="FAILED", exit_code=3 << 8)
             assert await ended(scheduler) is Reason.COMPLETED
-    assert told == [("x", 3)]
+    assert results == [("x", 3)]
     assert len(fake.jobs) == 4
 
 
 async def test_job_that_was_being_submitted_when_the_program_ended_is_taken_over(
     fake: FakeSlurm, tmp_path: Path
 ) -> None:
-    told: list[tuple[str, int]] = []
+    results: list[tuple[str, int]] = []
     with trio.fail_after(3 * PATIENCE_S):
         async with (
             muster.slurm.connect(every=0.05) as slurm,
@@ -146,19 +146,19 @@ async def test_job_that_was_being_submitted_when_the_program_ended_is_taken_over
         fake.forget(1)
 
         async def arrive() -> None:
-            asked = len(fake.calls("squeue"))
-            await fake.until(lambda: len(fake.calls("squeue")) > asked + 2)
+            queries = len(fake.calls("squeue"))
+            await fake.until(lambda: len(fake.calls("squeue")) > queries + 2)
             fake.add(**job)
             fake.set(away=False)
 
         async with muster.slurm.connect(every=0.05) as slurm, trio.open_nursery() as nursery:
             fake.set(away=True)
             nursery.start_soon(arrive)
-            async with scheduled(slurm, tmp_path / "store", told, looks_every=0.1) as scheduler:
+            async with scheduled(slurm, tmp_path / "store", results, looks_every=0.1) as scheduler:
                 await scheduler.app("a").ask("x").bound()
                 fake.job(1, job_state="FAILED", exit_code=6 << 8)
                 assert await ended(scheduler) is Reason.COMPLETED
-    assert told == [("x", 6)]
+    assert results == [("x", 6)]
     assert fake.calls("scancel") == []
 
 
@@ -179,8 +179,8 @@ async def test_start_that_waits_for_a_silent_slurm_is_no_attempt(
             await fake.until(lambda: not slurm.is_connected)
             assert "Unable to contact slurm controller" in str(slurm.trouble)
             ask = await (await scheduler.add_app("a", "root.q")).add_ask("x", ONE)
-            told = "the work of a/x could not be started: Slurm does not answer: scontrol: "
-            await fake.until(lambda: caplog.text.count(told) > 1)
+            message = "the work of a/x could not be started: Slurm does not answer: scontrol: "
+            await fake.until(lambda: caplog.text.count(message) > 1)
             fake.set(away=False)
             await fake.until(lambda: len(fake.jobs) == 1)
             fake.job(1, job_state="RUNNING", batch_host="n1")
@@ -206,20 +206,20 @@ async def test_run_that_was_never_submitted_is_no_attempt(fake: FakeSlurm, tmp_p
 
 
 async def test_job_that_slurm_forgets_has_left_its_result(fake: FakeSlurm, tmp_path: Path) -> None:
-    told: list[tuple[str, int]] = []
+    statuses: list[tuple[str, int]] = []
     results = tmp_path / "results"
     results.mkdir()
     with trio.fail_after(2 * PATIENCE_S):
         async with (
             muster.slurm.connect(every=0.05, results=results) as slurm,
-            scheduled(slurm, tmp_path / "store", told) as scheduler,
+            scheduled(slurm, tmp_path / "store", statuses) as scheduler,
         ):
             await start_one(fake, scheduler)
             name = fake.jobs[0]["comment"].rpartition("/")
             (results / f"{name[0].replace('/', '%2F')}-{name[2]}").write_text("4\n", "ascii")
             fake.forget(1)
             assert await ended(scheduler) is Reason.COMPLETED
-    assert told == [("x", 4)]
+    assert statuses == [("x", 4)]
 
 
 async def test_result_of_another_store_is_not_taken_for_that_of_a_job(
@@ -278,7 +278,7 @@ async def test_member_of_a_gang_does_not_run_beside_one_that_nobody_has_taken_ov
             fake.job(1, job_state="RUNNING", batch_host="n1")
             for ask in asks:
                 await ask.bound()
-        # The program was killed while it evicted a member, of which the store knows no more.
+        # The program was killed while it evicted a member, which is not in the store any more.
         name, _, numbers = fake.jobs[0]["comment"].rpartition("/")
         first = int(numbers.partition("-")[0])
         fake.job(1, comment=f"{name}/{first - 1}-{first + 1}")
@@ -303,8 +303,8 @@ async def test_the_names_of_files_may_be_no_text() -> None:
     assert printed.split() == ["ff"]
 
 
-@pytest.mark.parametrize(("argument", "given"), [("", "\ud800"), ("\ud800", ""), ("\0", "")])
-async def test_what_cannot_be_said_is_refused(argument: str, given: str) -> None:
+@pytest.mark.parametrize(("argument", "stdin"), [("", "\ud800"), ("\ud800", ""), ("\0", "")])
+async def test_what_cannot_be_said_is_refused(argument: str, stdin: str) -> None:
     with pytest.raises(SlurmError, match="cat: ") as caught:
-        await SlurmCommands().run(("cat", argument), given)
+        await SlurmCommands().run(("cat", argument), stdin)
     assert not isinstance(caught.value, SilentError), "nothing was asked"

@@ -2,7 +2,7 @@
 
 SQLite reaches the disk through a table of functions, its VFS. A copy of the usual one becomes the
 default here, and in each file that it opens the functions that write, sync, cut and map are replaced
-by ones that count, fail when told to, and otherwise call the usual ones. So the code under test and
+by ones that count, fail on request, and otherwise call the usual ones. So the code under test and
 SQLite itself are as always. It needs SQLite as a shared library, in which ``sqlite3`` is the same one.
 """
 
@@ -70,7 +70,7 @@ _ALIVE: Final[list[object]] = []
 
 
 def library() -> ctypes.CDLL | None:
-    """Give the SQLite that the module ``sqlite3`` uses, or None if it is no shared library."""
+    """Return the SQLite that the module ``sqlite3`` uses, or None if it is no shared library."""
     place = getattr(_sqlite3, "__file__", None)  # it may be a part of Python itself
     found = ctypes.CDLL(place)
     return found if hasattr(found, "sqlite3_vfs_register") else None
@@ -78,7 +78,7 @@ def library() -> ctypes.CDLL | None:
 
 @final
 class Disk:
-    """A disk that fails when it is told to.
+    """A disk that fails on request.
 
     Attributes:
         calls: Which functions were called, in order: ``write``, ``sync``, ``truncate``.
@@ -128,9 +128,9 @@ class Disk:
         self._fails = lambda _name, _number: 0
 
     def wrap(self, methods: _Methods) -> Any:  # noqa: ANN401 - a pointer
-        """Give functions of a file that fail when told to."""
-        mine = _Methods()
-        ctypes.memmove(ctypes.byref(mine), ctypes.byref(methods), ctypes.sizeof(_Methods))
+        """Return the functions of a file, which fail on request."""
+        copy = _Methods()
+        ctypes.memmove(ctypes.byref(copy), ctypes.byref(methods), ctypes.sizeof(_Methods))
 
         def replaced(name: str, kind: Any, usual: Any) -> Any:  # noqa: ANN401 - functions of C
             def call(*args: Any) -> int:  # noqa: ANN401 - as above
@@ -148,11 +148,11 @@ class Disk:
             self._kept.append(made)
             return made
 
-        mine.write = replaced("write", _WRITE, methods.write)
-        mine.truncate = replaced("truncate", _TRUNCATE, methods.truncate)
-        mine.sync = replaced("sync", _SYNC, methods.sync)
-        self._kept.append(mine)
-        return ctypes.pointer(mine)
+        copy.write = replaced("write", _WRITE, methods.write)
+        copy.truncate = replaced("truncate", _TRUNCATE, methods.truncate)
+        copy.sync = replaced("sync", _SYNC, methods.sync)
+        self._kept.append(copy)
+        return ctypes.pointer(copy)
 
 
 @contextmanager
@@ -165,8 +165,8 @@ def failing_disk(sqlite: ctypes.CDLL) -> Generator[Disk]:
     sqlite.sqlite3_vfs_find.restype = POINTER(_Vfs)
     sqlite.sqlite3_vfs_register.argtypes = (POINTER(_Vfs), c_int)
     usual = sqlite.sqlite3_vfs_find(None)
-    disk, mine = Disk(), _Vfs()
-    ctypes.memmove(ctypes.byref(mine), usual, ctypes.sizeof(_Vfs))
+    disk, vfs = Disk(), _Vfs()
+    ctypes.memmove(ctypes.byref(vfs), usual, ctypes.sizeof(_Vfs))
     usual_open, wrapped = usual.contents.open, dict[int, Any]()
 
     def opened(_vfs: int, path: int, file: Any, flags: int, out: Any) -> int:  # noqa: ANN401 - pointers
@@ -178,11 +178,11 @@ def failing_disk(sqlite: ctypes.CDLL) -> Generator[Disk]:
             file.contents.methods = wrapped[address]
         return code
 
-    mine.name, mine.open = b"failing", _OPEN(opened)
-    _ALIVE.append((mine, disk))
-    sqlite.sqlite3_vfs_register(mine, 1)
+    vfs.name, vfs.open = b"failing", _OPEN(opened)
+    _ALIVE.append((vfs, disk))
+    sqlite.sqlite3_vfs_register(vfs, 1)
     try:
         yield disk
     finally:
         sqlite.sqlite3_vfs_register(usual, 1)
-        sqlite.sqlite3_vfs_unregister(ctypes.byref(mine))
+        sqlite.sqlite3_vfs_unregister(ctypes.byref(vfs))

@@ -26,13 +26,13 @@ S = 1_000_000
 
 
 def events_of(number: int) -> tuple[Event, ...]:
-    """Give the events of a batch; one of three has none, as that of a timer."""
+    """Return the events of a batch; one of three has none, as that of a timer."""
     ask = AddAsk("app", f"ask-{number}", Resources({"vcore": 1000 * number}))
     return ((), (ask,), (ask, RemoveAsk("app", f"ask-{number}")))[number % 3]
 
 
 def rows(first: int, last: int, seq: int | None = None) -> list[BatchRow]:
-    """Give batches; batch n has n % 3 decisions and is of second n.
+    """Return batches; batch n has n % 3 decisions and is of second n.
 
     Args:
         first: The number of the first one.
@@ -50,7 +50,7 @@ def rows(first: int, last: int, seq: int | None = None) -> list[BatchRow]:
 
 
 def parts_of(batch: int) -> list[bytes]:
-    """Give the parts of the checkpoint after a batch."""
+    """Return the parts of the checkpoint after a batch."""
     return [b"first %d" % batch * 9, b"last %d" % batch * 9]
 
 
@@ -68,8 +68,8 @@ def made(directory: Path, batches: int = 6, new: NewState = NEW) -> StateWriter:
     return writer
 
 
-def kept(directory: Path) -> list[KeptBatch]:
-    """Give all batches, after decoding each."""
+def batches_in(directory: Path) -> list[KeptBatch]:
+    """Return all batches, after decoding each."""
     with StateReader(directory) as reader:
         found = list(reader.batches())
     for batch in found:
@@ -79,12 +79,12 @@ def kept(directory: Path) -> list[KeptBatch]:
 
 
 def numbers(directory: Path) -> list[int]:
-    """Give the numbers of all batches."""
-    return [batch.number for batch in kept(directory)]
+    """Return the numbers of all batches."""
+    return [batch.number for batch in batches_in(directory)]
 
 
 def copied(source: Path, target: Path) -> Path:
-    """Copy the files of a state directory, as after a power cut; give the copy."""
+    """Copy the files of a state directory, as after a power cut; return the copy."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     for path in source.iterdir():
@@ -94,7 +94,7 @@ def copied(source: Path, target: Path) -> Path:
 
 
 def anatomy(value: object) -> object:
-    """Give all parts of a value, each with its type."""
+    """Return all parts of a value, each with its type."""
     cls = type(value)
     if isinstance(value, Enum):
         return cls, value.name

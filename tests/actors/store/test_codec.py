@@ -98,7 +98,7 @@ def test_the_events_of_all_feeds_come_back_exactly(folder: str) -> None:
 
 
 def events_in(feed: Path) -> Iterator[Event]:
-    """Give the events of a feed, up to where it cannot be read."""
+    """Yield the events of a feed, up to where it cannot be read."""
     with suppress(FeedError):
         for item in read_feed(str(feed)):
             if not isinstance(item.content, Refused | Expect | Settle):
@@ -151,7 +151,7 @@ def test_what_an_ask_does_not_say_stays_the_very_default() -> None:
 
 
 def test_the_bytes_of_format_1_stay_as_they_are() -> None:
-    # STORE-6, STORE-11: what stands in the files of users must stay readable.
+    # STORE-6, STORE-11: the files of users must stay readable.
     events: list[Event] = [
         AddAsk("a", "k", ONE_VCORE, priority=5),
         Release("a", "k", Outcome.FAILED),
@@ -229,7 +229,7 @@ ASK: dict[str, object] = {"op": "add_ask", "app": "a", "ask": "k", "resources": 
 
 
 @pytest.mark.parametrize(
-    ("event", "told"),
+    ("event", "message"),
     [
         (ASK | {"colour": "red"}, "AddAsk has 'colour', which this version of Muster does not"),
         (ASK | {"op": "paint"}, "op is 'paint', which this version of Muster does not know"),
@@ -247,13 +247,13 @@ ASK: dict[str, object] = {"op": "add_ask", "app": "a", "ask": "k", "resources": 
         ("add_ask", "is no member of a union"),
     ],
 )
-def test_an_event_that_this_version_does_not_know_is_told(event: object, told: str) -> None:
+def test_an_event_that_this_version_does_not_know_is_refused(event: object, message: str) -> None:
     # STORE-12
     with pytest.raises(CodecError) as caught:
         decode_events(msgpack.packb([{"op": "remove_node", "node": "n"}, event]))
 
     assert str(caught.value).startswith("event 1 is unreadable: ")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -360,12 +360,12 @@ class Unkeepable:
     what: Dot | tuple[int, ...]
 
 
-def test_a_union_that_cannot_be_told_apart_is_refused_when_it_is_written() -> None:
+def test_an_ambiguous_union_is_refused_when_it_is_written() -> None:
     with pytest.raises(TypeError, match="cannot be kept"):
         encode(Unkeepable((1,)))
 
 
-def test_whoever_keeps_nothing_does_not_wait_for_cattrs() -> None:
+def test_a_program_without_a_store_does_not_import_cattrs() -> None:
     done = subprocess.run(
         [
             sys.executable,
@@ -381,7 +381,7 @@ def test_whoever_keeps_nothing_does_not_wait_for_cattrs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"\xc1", "not msgpack"),
         (b"\xa1\xff", "not msgpack"),
@@ -390,9 +390,9 @@ def test_whoever_keeps_nothing_does_not_wait_for_cattrs() -> None:
         (msgpack.packb([]), r"\[\] is no Dot"),
     ],
 )
-def test_an_object_that_is_none_of_its_class_is_told(data: bytes, told: str) -> None:
+def test_an_object_that_is_none_of_its_class_is_refused(data: bytes, message: str) -> None:
     # STORE-12
-    with pytest.raises(CodecError, match=told):
+    with pytest.raises(CodecError, match=message):
         decode(data, Dot)
 
 
@@ -456,7 +456,7 @@ BOUND: list[object] = ["bound", "a", "k", *[None] * 9]
 
 
 @pytest.mark.parametrize(
-    ("decision", "told"),
+    ("decision", "message"),
     [
         (
             [*BOUND, NOTHING, 7, "q", 7],
@@ -475,12 +475,14 @@ BOUND: list[object] = ["bound", "a", "k", *[None] * 9]
         ({"kind": "bound"}, "decision 4: {'kind': 'bound'} is no array"),
     ],
 )
-def test_a_decision_that_this_version_does_not_know_is_told(decision: object, told: str) -> None:
+def test_a_decision_that_this_version_does_not_know_is_refused(
+    decision: object, message: str
+) -> None:
     # STORE-12
     with pytest.raises(CodecError) as caught:
         decode_decisions(msgpack.packb([BOUND, decision]), 3, 0)
 
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", msgpack.packb(7), msgpack.packb({})])

@@ -86,7 +86,7 @@ class State:
             (self.directory / name).write_bytes(content)
 
     def others(self) -> dict[str, bytes]:
-        """Give the content of the files that are not spoilt."""
+        """Return the content of the files that are not spoilt."""
         names = self.whole.keys() - {self.spoilt}
         return {name: (self.directory / name).read_bytes() for name in names}
 
@@ -120,7 +120,7 @@ def state(request: pytest.FixtureRequest, memory: Path) -> State:
 
 
 def read(directory: Path) -> tuple[list[BatchRow], list[bytes] | None] | None:
-    """Give the batches of a directory and the newest checkpoint; None if it says what is wrong."""
+    """Return the batches and the newest checkpoint of a directory; None if it reports damage."""
     try:
         with StateReader(directory) as reader:
             found = reader.newest_checkpoint()
@@ -131,7 +131,7 @@ def read(directory: Path) -> tuple[list[BatchRow], list[bytes] | None] | None:
 
 
 def written_on(directory: Path) -> list[BatchRow] | None:
-    """Write one more batch, and give all; None if it says what is wrong."""
+    """Write one more batch, and return all; None if damage is reported."""
     try:
         with StateWriter.open(directory, durability="process") as writer:
             following = writer.last.batch + 1
@@ -146,7 +146,7 @@ def written_on(directory: Path) -> list[BatchRow] | None:
 def assert_no_wrong_state(
     state: State, spoilt: Callable[[bytes, int], bytes], each: tuple[int, int]
 ) -> int:
-    """Spoil the file at such places; give how many directories open nevertheless."""
+    """Spoil the file at such places; return how many directories open nevertheless."""
     opened = 0
     read_each, write_each = each
     whole = state.whole[state.spoilt]
@@ -223,8 +223,8 @@ def disk() -> Generator[Disk]:
         yield made_disk
 
 
-def refused(call: Callable[[], object]) -> StoreError | None:
-    """Give the error with which a call ends, or None if it succeeds."""
+def error_of(call: Callable[[], object]) -> StoreError | None:
+    """Return the error with which a call ends, or None if it succeeds."""
     try:
         call()
     except StoreError as error:
@@ -232,10 +232,10 @@ def refused(call: Callable[[], object]) -> StoreError | None:
     return None
 
 
-@pytest.mark.parametrize(("name", "code", "told"), FAULTS)
+@pytest.mark.parametrize(("name", "code", "message"), FAULTS)
 @pytest.mark.parametrize("forever", [True, False], ids=["forever", "once"])
 def test_a_commit_that_fails_is_kept_whole_or_not_at_all(
-    disk: Disk, tmp_path: Path, name: str, code: int, told: str, forever: bool
+    disk: Disk, tmp_path: Path, name: str, code: int, message: str, forever: bool
 ) -> None:
     # STORE-15
     for commit in range(1, 4):
@@ -245,12 +245,12 @@ def test_a_commit_that_fails_is_kept_whole_or_not_at_all(
                 for row in rows(1, commit - 1):
                     writer.append([row])
                 disk.fail(at, code, name=name, forever=forever)
-                error = refused(partial(writer.append, rows(commit, commit)))
+                error = error_of(partial(writer.append, rows(commit, commit)))
                 if error is None:
                     assert disk.calls.count(name) == at > 0  # it makes no more calls than those
                     disk.mend()
                     break
-                assert told in str(error)
+                assert message in str(error)
                 assert f"cannot write batch {commit}: " in str(error)
                 assert error.path == directory / "muster.db"
                 killed = copied(directory, tmp_path / f"{commit}-{at}-killed")
@@ -286,9 +286,9 @@ def test_after_a_fault_nothing_more_is_written(disk: Disk, tmp_path: Path) -> No
     assert numbers(tmp_path / "state")[:2] == [1, 2]
 
 
-@pytest.mark.parametrize(("name", "code", "told"), FAULTS)
+@pytest.mark.parametrize(("name", "code", "message"), FAULTS)
 def test_a_checkpoint_that_fails_takes_nothing_away(
-    disk: Disk, tmp_path: Path, name: str, code: int, told: str
+    disk: Disk, tmp_path: Path, name: str, code: int, message: str
 ) -> None:
     failed = 0
     for at in range(6):
@@ -297,8 +297,8 @@ def test_a_checkpoint_that_fails_takes_nothing_away(
         writer = StateWriter.open(directory)
         put_checkpoint(writer, 2, parts_of(2))
         disk.fail(at, code, name=name)
-        error = refused(partial(put_checkpoint, writer, 4, parts_of(4)))
-        assert error is None or told in str(error)
+        error = error_of(partial(put_checkpoint, writer, 4, parts_of(4)))
+        assert error is None or message in str(error)
         failed += error is not None
         disk.mend()
         writer.close()
@@ -317,9 +317,9 @@ def prune_all(writer: StateWriter) -> None:
         pass
 
 
-@pytest.mark.parametrize(("name", "code", "told"), FAULTS)
+@pytest.mark.parametrize(("name", "code", "message"), FAULTS)
 def test_pruning_that_fails_leaves_a_chain(
-    disk: Disk, tmp_path: Path, name: str, code: int, told: str
+    disk: Disk, tmp_path: Path, name: str, code: int, message: str
 ) -> None:
     # STORE-16
     failed = 0
@@ -329,8 +329,8 @@ def test_pruning_that_fails_leaves_a_chain(
         writer = StateWriter.open(directory)
         put_checkpoint(writer, 4, parts_of(4))
         disk.fail(at, code, name=name)
-        error = refused(partial(prune_all, writer))
-        assert error is None or told in str(error)
+        error = error_of(partial(prune_all, writer))
+        assert error is None or message in str(error)
         failed += error is not None
         disk.mend()
         writer.close()
@@ -345,17 +345,17 @@ def create_and_close(directory: Path) -> None:
     StateWriter.create(directory, NEW).close()
 
 
-@pytest.mark.parametrize(("name", "code", "told"), FAULTS)
+@pytest.mark.parametrize(("name", "code", "message"), FAULTS)
 def test_what_cannot_be_made_can_be_made_later(
-    disk: Disk, tmp_path: Path, name: str, code: int, told: str
+    disk: Disk, tmp_path: Path, name: str, code: int, message: str
 ) -> None:
     # STORE-1
     failed = 0
     for at in range(30):
         directory = tmp_path / str(at)
         disk.fail(at, code, name=name)
-        error = refused(partial(create_and_close, directory))
-        assert error is None or told in str(error)
+        error = error_of(partial(create_and_close, directory))
+        assert error is None or message in str(error)
         failed += error is not None
         disk.mend()
 
@@ -396,7 +396,7 @@ def test_compacting_that_fails_changes_nothing(disk: Disk, tmp_path: Path) -> No
     for at in count():
         writer = StateWriter.open(directory)
         disk.fail(at, FULL)
-        error = refused(writer.compact)
+        error = error_of(writer.compact)
         disk.mend()
         writer.close()
         assert numbers(directory) == [1, 2, 3, 4, 5, 6]

@@ -51,7 +51,7 @@ BEFORE_2 = ("DROP TABLE request", "DROP TABLE companion")
 
 
 def format_0(directory: Path) -> Path:
-    """Make a directory of an older format: batches have another name, and no partition is said."""
+    """Make a directory of an older format: other names of batches, and no partition."""
     made(directory, 3).close()
     change(directory, "ALTER TABLE batch RENAME TO lot", *BEFORE_2)
     put_facts(directory, format=0, partition=None, written_by="0.0.9")
@@ -168,7 +168,7 @@ def test_a_newer_format_is_refused(tmp_path: Path, opened: Callable[[Path], None
 
 @OPENED
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "message"),
     [
         ("PRAGMA application_id = 7", "is a SQLite file of something else"),
         ("DROP TABLE meta", "no such table: meta"),
@@ -184,14 +184,14 @@ def test_a_newer_format_is_refused(tmp_path: Path, opened: Callable[[Path], None
         ("UPDATE batch SET digest = 7 WHERE number = 2", "batch 2 is missing, or not of the right"),
     ],
 )
-def test_what_cannot_be_right_is_told(
-    tmp_path: Path, opened: Callable[[Path], None], statement: str, told: str
+def test_what_cannot_be_right_is_refused(
+    tmp_path: Path, opened: Callable[[Path], None], statement: str, message: str
 ) -> None:
     # STORE-17
     made(tmp_path, 3).close()
     change(tmp_path, statement)
 
-    with pytest.raises(StoreError, match=told) as caught:
+    with pytest.raises(StoreError, match=message) as caught:
         opened(tmp_path)
         with StateReader(tmp_path) as reader:
             reader.last()
@@ -200,7 +200,7 @@ def test_what_cannot_be_right_is_told(
 
 @OPENED
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"format": None}, "the table meta does not say its format"),
         ({"partition": None}, "the table meta is not that of format 3: partition"),
@@ -209,13 +209,13 @@ def test_what_cannot_be_right_is_told(
         ({"anchor_batch": 2, "last_batch": MOST}, "is missing|are missing|the first batch is"),
     ],
 )
-def test_facts_that_cannot_be_right_are_told(
-    tmp_path: Path, opened: Callable[[Path], None], changes: dict[str, object], told: str
+def test_facts_that_cannot_be_right_are_refused(
+    tmp_path: Path, opened: Callable[[Path], None], changes: dict[str, object], message: str
 ) -> None:
     made(tmp_path, 3).close()
     put_facts(tmp_path, **changes)
 
-    with pytest.raises(StoreError, match=told):
+    with pytest.raises(StoreError, match=message):
         opened(tmp_path)
         with StateReader(tmp_path) as reader:
             reader.last()
@@ -223,15 +223,15 @@ def test_facts_that_cannot_be_right_are_told(
 
 @OPENED
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [(b"", "it is empty"), (b"x" * 5000, "is no SQLite file"), (b"SQLite format 3\0", "is")],
 )
-def test_a_file_of_something_else_is_told(
-    tmp_path: Path, opened: Callable[[Path], None], content: bytes, told: str
+def test_a_file_of_something_else_is_refused(
+    tmp_path: Path, opened: Callable[[Path], None], content: bytes, message: str
 ) -> None:
     (tmp_path / "muster.db").write_bytes(content)
 
-    with pytest.raises(StoreError, match=told):
+    with pytest.raises(StoreError, match=message):
         opened(tmp_path)
     assert (tmp_path / "muster.db").read_bytes() == content
 
@@ -254,7 +254,7 @@ def test_a_directory_that_is_whole(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statements", "told"),
+    ("statements", "messages"),
     [
         (["UPDATE batch SET at_us = 0 WHERE number = 3"], ["batch 3 does not match its digest"]),
         (["DELETE FROM batch WHERE number = 5"], ["batches 5 to 5 are missing"]),
@@ -275,7 +275,7 @@ def test_a_directory_that_is_whole(directory: Path) -> None:
         ),
     ],
 )
-def test_what_is_damaged_is_told(directory: Path, statements: list[str], told: list[str]) -> None:
+def test_damage_is_reported(directory: Path, statements: list[str], messages: list[str]) -> None:
     # STORE-18
     connection = sqlite3.connect(directory / "muster.db", isolation_level=None)
     for statement in statements:
@@ -284,11 +284,11 @@ def test_what_is_damaged_is_told(directory: Path, statements: list[str], told: l
 
     found = list(verify(directory))
 
-    assert len(found) == len(told)
-    assert all(part in problem for part, problem in zip(told, found, strict=True))
+    assert len(found) == len(messages)
+    assert all(part in problem for part, problem in zip(messages, found, strict=True))
 
 
-def test_pages_that_hang_together_wrongly_are_told(directory: Path) -> None:
+def test_pages_that_hang_together_wrongly_are_reported(directory: Path) -> None:
     # STORE-18: a page that is in no list and in no table harms nothing yet.
     connection = sqlite3.connect(directory / "muster.db", isolation_level=None)
     connection.execute("PRAGMA writable_schema = ON")
@@ -298,7 +298,7 @@ def test_pages_that_hang_together_wrongly_are_told(directory: Path) -> None:
     assert any("muster.db: " in problem for problem in verify(directory))
 
 
-def test_what_this_version_does_not_know_is_told(tmp_path: Path) -> None:
+def test_what_this_version_does_not_know_is_refused(tmp_path: Path) -> None:
     # STORE-12
     with made(tmp_path, 0) as writer:
         writer.append([BatchRow(1, S, b"\x91\xc0", b"\x90", 1, 0)])
@@ -336,11 +336,11 @@ FORK = """
     from tests.actors.store.program import made
     directory = Path(sys.argv[1])
     writer = made(directory, 1)
-    told, tell = os.pipe()
+    reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        os.close(tell)
-        os.read(told, 1)
+        os.close(writing)
+        os.read(reading, 1)
         os._exit(0)
     try:
         StateWriter.open(directory)
@@ -348,7 +348,7 @@ FORK = """
         print(type(error).__name__)
     writer.close()
     StateWriter.open(directory).close()
-    os.close(tell)
+    os.close(writing)
     os.waitpid(child, 0)
 """
 
@@ -367,7 +367,7 @@ def holder(directory: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_second_process_is_told_who_has_it(tmp_path: Path) -> None:
+def test_the_error_of_a_second_process_names_the_first(tmp_path: Path) -> None:
     # STORE-14
     directory = tmp_path / "state"
     with holder(directory) as process:
@@ -375,12 +375,12 @@ def test_a_second_process_is_told_who_has_it(tmp_path: Path) -> None:
             StateWriter.open(directory)
         process.communicate(timeout=300)
 
-    told = str(caught.value)
-    assert told.startswith(
+    message = str(caught.value)
+    assert message.startswith(
         f"{directory}: process {process.pid} on {socket.gethostname()} has had the directory open"
     )
-    assert str(directory) in told.partition("(command: ")[2]
-    assert " since 20" in told
+    assert str(directory) in message.partition("(command: ")[2]
+    assert " since 20" in message
     assert caught.value.path == directory
     StateWriter.open(directory).close()
 
@@ -436,7 +436,7 @@ def test_a_lock_that_was_deleted_is_made_anew(tmp_path: Path) -> None:
         StateWriter.open(directory)
 
 
-def test_a_lock_that_is_a_folder_is_told(tmp_path: Path) -> None:
+def test_a_lock_that_is_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state" / "lock").mkdir(parents=True)
 
     with pytest.raises(StoreError, match="cannot lock the directory: Is a directory"):

@@ -18,9 +18,9 @@ from muster.store._rows import BatchRow
 from muster.store._writer import StateWriter
 from tests.actors.store.program import (
     S,
+    batches_in,
     copied,
     events_of,
-    kept,
     made,
     parts_of,
     put_checkpoint,
@@ -38,7 +38,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_batches_come_back_with_what_was_let_in_and_decided(directory: Path) -> None:
-    found = kept(directory)
+    found = batches_in(directory)
 
     assert [batch.row() for batch in found] == rows(1, 7)
     assert [batch.at_us for batch in found] == [number * S for number in range(1, 8)]
@@ -64,7 +64,7 @@ def test_some_batches(
         assert [batch.number for batch in reader.batches(after, until)] == wanted
 
 
-def test_a_batch_that_is_not_there_is_told(directory: Path) -> None:
+def test_a_batch_that_is_not_there_is_an_error(directory: Path) -> None:
     with StateReader(directory) as reader, pytest.raises(StoreError, match="batch 8 is missing"):
         list(reader.batches(after=8))
 
@@ -103,7 +103,7 @@ def test_a_reader_leaves_no_files(directory: Path) -> None:
     # STORE-14
     before = sorted(path.name for path in directory.iterdir())
 
-    assert len(kept(directory)) == 7
+    assert len(batches_in(directory)) == 7
 
     assert sorted(path.name for path in directory.iterdir()) == before
 
@@ -113,7 +113,7 @@ def test_a_killed_writer_leaves_its_batches(tmp_path: Path) -> None:
         killed = copied(tmp_path / "state", tmp_path / "killed")
     assert (killed / "muster.db-wal").stat().st_size > 0
 
-    assert [batch.number for batch in kept(killed)] == [1, 2, 3, 4, 5]
+    assert [batch.number for batch in batches_in(killed)] == [1, 2, 3, 4, 5]
 
 
 READ = """
@@ -141,7 +141,7 @@ def readable() -> Iterator[Path]:
 
 
 def read_by_another(directory: Path) -> str:
-    """Give how many batches a user reads who may not write there, or the error."""
+    """Return how many batches a user reads who may not write there, or the error."""
     for path in directory.iterdir():
         path.chmod(0o444)
     directory.chmod(0o555)
@@ -175,9 +175,11 @@ def test_a_directory_that_was_not_closed_and_cannot_be_written_says_what_to_do(
     with made(tmp_path / "state", 5):
         killed = copied(tmp_path / "state", readable / "state")
 
-    told = read_by_another(killed)
+    message = read_by_another(killed)
 
-    assert "it was not closed, and SQLite must make a file beside it to read it: copy the" in told
+    assert (
+        "it was not closed, and SQLite must make a file beside it to read it: copy the" in message
+    )
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ def change(directory: Path, statement: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "message"),
     [
         ("UPDATE batch SET at_us = 7 WHERE number = 5", "batch 5 does not match its digest"),
         ("UPDATE batch SET events = x'90' WHERE number = 5", "batch 5 does not match its digest"),
@@ -243,12 +245,12 @@ def change(directory: Path, statement: str) -> None:
         ("DELETE FROM batch WHERE number = 5", "batch 5 is missing"),
     ],
 )
-def test_a_batch_that_was_changed_is_told(directory: Path, statement: str, told: str) -> None:
+def test_a_batch_that_was_changed_is_refused(directory: Path, statement: str, message: str) -> None:
     # STORE-4
     change(directory, statement)
 
     seen: list[int] = []
-    with StateReader(directory) as reader, pytest.raises(StoreError, match=told) as caught:
+    with StateReader(directory) as reader, pytest.raises(StoreError, match=message) as caught:
         seen += [batch.number for batch in reader.batches()]
     assert caught.value.path == directory / "muster.db"
     assert "restore it from a copy of the folder" in str(caught.value)
@@ -262,15 +264,15 @@ def test_digests_need_not_be_checked(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "told"),
+    ("column", "value", "message"),
     [
         ("events", [{"op": "paint"}], "batch 1: event 0 is unreadable: op is 'paint'"),
         ("decisions", [["bound"]], "batch 1: decision 1 has 1 fields"),
         ("decisions", [], "batch 1 has 0 decisions, not 1"),
     ],
 )
-def test_what_a_newer_version_wrote_is_told(
-    tmp_path: Path, column: str, value: object, told: str
+def test_what_a_newer_version_wrote_is_refused(
+    tmp_path: Path, column: str, value: object, message: str
 ) -> None:
     # STORE-12
     (row,) = rows(1, 1)
@@ -280,26 +282,28 @@ def test_what_a_newer_version_wrote_is_told(
 
     with StateReader(tmp_path) as reader:
         (batch,) = reader.batches()
-        with pytest.raises(StoreError, match=told):
+        with pytest.raises(StoreError, match=message):
             _ = (batch.events, batch.decisions)
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (None, "place: No such file or directory"),
         ("file", "place: is a file: name a state directory"),
         ("folder", r"place: is not a state directory: it has no file muster\.db"),
     ],
 )
-def test_what_is_no_state_directory_is_told(tmp_path: Path, make: str | None, told: str) -> None:
+def test_what_is_no_state_directory_is_refused(
+    tmp_path: Path, make: str | None, message: str
+) -> None:
     place = tmp_path / "place"
     if make == "file":
         place.write_bytes(b"")
     elif make == "folder":
         place.mkdir()
 
-    with pytest.raises(StoreError, match=told):
+    with pytest.raises(StoreError, match=message):
         StateReader(place)
 
 

@@ -55,7 +55,7 @@ def written_and_read(facts: Facts) -> Facts:
 
 
 def full(asks: int, name: str = "k") -> PlainScheduler:
-    """Give a scheduler with so many asks, of which one is bound."""
+    """Return a scheduler with so many asks, of which one is bound."""
     scheduler = PlainScheduler()
     scheduler.submit(Configure(configuration(queue("q"))))
     scheduler.submit(AddNode("n", ONE))

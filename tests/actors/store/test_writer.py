@@ -117,7 +117,7 @@ def test_a_batch_that_does_not_follow_is_a_mistake_of_the_caller(
     assert numbers(tmp_path / "state") == [1, 2]
 
 
-def test_the_wal_stays_small_while_somebody_reads(tmp_path: Path) -> None:
+def test_the_wal_stays_small_beside_a_reader(tmp_path: Path) -> None:
     # STORE-17
     directory = tmp_path / "state"
     state = NewState("default", ORIGIN_US, page_bytes=512)
@@ -158,7 +158,9 @@ def test_it_may_be_closed_twice_and_not_used_then(tmp_path: Path) -> None:
         writer.append(rows(2, 2))
 
 
-def test_a_shell_that_holds_a_lock_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shell_that_holds_a_lock_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("muster.store._file.WAIT_S", 0.01)
     with made(tmp_path / "state", 1) as writer:
         shell = sqlite3.connect(tmp_path / "state" / "muster.db")
@@ -169,7 +171,7 @@ def test_a_shell_that_holds_a_lock_is_told(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "message"),
     [
         (("queues.yaml",), r"holds other files \(queues.yaml\) and no muster.db: name an empty"),
         (("a", "b", "c", "d"), r"\(a, b, c, …\)"),
@@ -177,13 +179,13 @@ def test_a_shell_that_holds_a_lock_is_told(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_a_directory_of_something_else_is_refused(
-    tmp_path: Path, names: tuple[str, ...], told: str
+    tmp_path: Path, names: tuple[str, ...], message: str
 ) -> None:
     # STORE-1
     for name in names:
         (tmp_path / name).write_bytes(b"x")
 
-    with pytest.raises(StoreError, match=told) as caught:
+    with pytest.raises(StoreError, match=message) as caught:
         StateWriter.create(tmp_path, NEW)
 
     assert caught.value.path == tmp_path
@@ -274,7 +276,7 @@ def test_a_checkpoint_may_come_before_the_first_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "part", "told"),
+    ("batch", "part", "message"),
     [
         (9, 0, "batch 9 is not kept"),
         (1, 1, "part 1 of the checkpoint of batch 1 does not follow part -1"),
@@ -283,11 +285,11 @@ def test_a_checkpoint_may_come_before_the_first_batch(tmp_path: Path) -> None:
     ],
 )
 def test_a_part_that_does_not_follow_is_a_mistake_of_the_caller(
-    tmp_path: Path, batch: int, part: int, told: str
+    tmp_path: Path, batch: int, part: int, message: str
 ) -> None:
     with made(tmp_path / "state", 3) as writer:
         put_checkpoint(writer, 2, parts_of(2))
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             writer.put_part(batch, part, b"x", last=True)
         assert batches_of(writer) == [2]
 
@@ -457,7 +459,7 @@ def test_damaged_checkpoints_without_the_first_batches_lead_to_no_state(tmp_path
         "UPDATE batch SET digest = zeroblob(32) WHERE number = 3",
     ],
 )
-def test_a_checkpoint_that_was_changed_is_told(tmp_path: Path, change: str) -> None:
+def test_a_checkpoint_that_was_changed_is_refused(tmp_path: Path, change: str) -> None:
     # STORE-5
     directory = tmp_path / "state"
     with made(directory, 4) as writer:

@@ -32,7 +32,7 @@ class Run:
     begun: list[str]
 
 
-class Starts:
+class StartingBinder:
     """A binder that starts work and goes on with it for a second."""
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ async def program(at: int, seed: int, *, whole: bool) -> Run:
     async with trio.open_nursery() as nursery:
         with scope if whole else trio.CancelScope():
             async with muster.open_scheduler(
-                binder=Starts(), journal=log, record=record, interleave=Interleaving(seed)
+                binder=StartingBinder(), journal=log, record=record, interleave=Interleaving(seed)
             ) as scheduler:
                 await prepare(scheduler)
                 for name in CALLS:
@@ -98,7 +98,7 @@ async def use(
         returned.append("node")
 
 
-def named(inputs: Sequence[tuple[int, Event | None]]) -> Counter[str]:
+def count_uses(inputs: Sequence[tuple[int, Event | None]]) -> Counter[str]:
     """Count the events of ``use`` that were let in."""
     events = [event for _, event in inputs]
     names = [event.ask for event in events if isinstance(event, AddAsk)]
@@ -118,10 +118,10 @@ def test_cancellation_at_every_step(seed: int, each: int, *, whole: bool) -> Non
         done = run(at)
         cancelled += done.cancelled
 
-        # Everybody who asked was answered, and once.
+        # Every call was answered, and once.
         assert len(done.answers) in (0, len(CALLS)), f"cancelled at step {at}"
         # What returned was done; what was cancelled was not, except with the whole block.
-        there = named(done.inputs)
+        there = count_uses(done.inputs)
         assert all(there[name] == 1 for name in done.returned), f"cancelled at step {at}"
         if not whole:
             undone = set(done.begun) - set(done.returned)

@@ -50,8 +50,8 @@ CORE: Final = Resources({"vcore": 1000})
 Say = Callable[[muster.Scheduler], Awaitable[object]]
 
 
-async def said(say: Say) -> Event | str:
-    """Give the event that a call lets in, whether it is refused or not."""
+async def submitted(say: Say) -> Event | str:
+    """Return the event that a call lets in, whether it is refused or not."""
     notes = Notes()
     async with service(record=notes) as scheduler:
         with contextlib.suppress(muster.RefusedError):
@@ -114,7 +114,7 @@ METHODS: Final[list[tuple[Say, Event]]] = [
 
 @pytest.mark.parametrize(("say", "event"), METHODS, ids=range(len(METHODS)))
 async def test_a_method_lets_its_event_in(say: Say, event: Event) -> None:
-    seen = await said(say)
+    seen = await submitted(say)
     assert seen == event
 
 
@@ -145,11 +145,11 @@ async def test_every_argument_of_an_ask(by_app: bool) -> None:
         gang="default/g",
     )
     if by_app:
-        one = await said(lambda s: s.app("a").add_ask("k", ONE, **ASKING))
-        many = await said(lambda s: s.app("a").add_asks("k", ONE, 3, **ASKING))
+        one = await submitted(lambda s: s.app("a").add_ask("k", ONE, **ASKING))
+        many = await submitted(lambda s: s.app("a").add_asks("k", ONE, 3, **ASKING))
     else:
-        one = await said(lambda s: s.add_ask("a", "k", ONE, **ASKING))
-        many = await said(lambda s: s.add_asks("a", "k", ONE, 3, **ASKING))
+        one = await submitted(lambda s: s.add_ask("a", "k", ONE, **ASKING))
+        many = await submitted(lambda s: s.add_asks("a", "k", ONE, 3, **ASKING))
 
     assert one == wanted
     assert many == attrs.evolve(wanted, count=3)
@@ -170,7 +170,7 @@ async def test_the_class_of_an_ask_and_annotations_of_its_gang(by_app: bool) -> 
         else:
             await scheduler.add_ask("a", "k", ONE, **rest)
 
-    event = await said(say)
+    event = await submitted(say)
     assert isinstance(event, AddAsk)
     assert event.priority_class == "high"
 
@@ -224,7 +224,7 @@ AMOUNTS: Final[list[tuple[Mapping[str, Any], dict[str, int]]]] = [
 
 @pytest.mark.parametrize(("written", "units"), AMOUNTS, ids=range(len(AMOUNTS)))
 async def test_amounts(written: Mapping[str, Any], units: dict[str, int]) -> None:
-    event = await said(lambda scheduler: scheduler.add_node("m", written))
+    event = await submitted(lambda scheduler: scheduler.add_node("m", written))
 
     assert event == AddNode("m", Resources(units))
 
@@ -235,7 +235,7 @@ async def test_amounts(written: Mapping[str, Any], units: dict[str, int]) -> Non
     ids=repr,
 )
 async def test_durations(run_for: float | str, us: int) -> None:
-    event = await said(lambda scheduler: scheduler.add_ask("a", "k", ONE, run_for=run_for))
+    event = await submitted(lambda scheduler: scheduler.add_ask("a", "k", ONE, run_for=run_for))
 
     assert event == AddAsk("a", "k", CORE, run_for_us=us)
 
@@ -246,13 +246,13 @@ async def test_durations(run_for: float | str, us: int) -> None:
     ids=lambda one: type(one).__name__,
 )
 async def test_groups_of_any_collection(groups: Any) -> None:  # noqa: ANN401
-    event = await said(lambda scheduler: scheduler.add_app("b", "q", groups=groups))
+    event = await submitted(lambda scheduler: scheduler.add_app("b", "q", groups=groups))
 
     assert event == AddApp("b", "q", groups=("x",))
 
 
 async def test_names_that_are_members_of_an_enumeration() -> None:
-    event = await said(lambda scheduler: scheduler.add_node(Name.MACHINE, ONE))
+    event = await submitted(lambda scheduler: scheduler.add_node(Name.MACHINE, ONE))
 
     assert event == AddNode("m", CORE)
 

@@ -140,7 +140,7 @@ async def test_an_ask_that_is_not_bound_by_its_start_by(mock_clock: MockClock) -
 async def test_an_ask_that_comes_and_goes_in_one_batch_was_never_bound() -> None:
     gate = Gate()
     async with service(interleave=gate.wait) as scheduler, trio.open_nursery() as nursery:
-        (asked, removed) = await gate.gather(
+        (addition, removed) = await gate.gather(
             scheduler,
             nursery,
             lambda: scheduler.add_ask("a", "k", ONE),
@@ -148,9 +148,9 @@ async def test_an_ask_that_comes_and_goes_in_one_batch_was_never_bound() -> None
         )
 
         assert removed.error is None
-        assert isinstance(asked.value, muster.Ask)
+        assert isinstance(addition.value, muster.Ask)
         with pytest.raises(muster.AskRemovedError, match="ask a/k was removed"):
-            await asked.value.bound()
+            await addition.value.bound()
 
 
 async def test_bound_of_an_ask_that_is_removed_meanwhile() -> None:

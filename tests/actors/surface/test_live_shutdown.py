@@ -59,7 +59,7 @@ async def test_calls_after_the_block(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WAITS)
-async def test_whoever_waits_for_a_decision_is_told(name: str) -> None:
+async def test_waiters_for_a_decision_are_woken(name: str) -> None:
     caller = Caller()
     with watchdog():
         async with trio.open_nursery() as nursery, muster.open_scheduler() as scheduler:
@@ -70,7 +70,7 @@ async def test_whoever_waits_for_a_decision_is_told(name: str) -> None:
     assert caller.answers == ["done" if name == "decisions" else "closed"]
 
 
-async def test_whoever_waits_for_a_slot_is_not_let_in() -> None:
+async def test_a_waiter_for_a_slot_is_not_let_in() -> None:
     gate = trio.Event()
     caller = Caller()
     with watchdog():
@@ -118,7 +118,7 @@ async def test_an_error_of_the_body_comes_out_as_itself(error: BaseException) ->
 
 
 @pytest.mark.parametrize("name", CALLS | WAITS)
-async def test_whoever_waits_is_told_of_an_error(name: str) -> None:
+async def test_waiters_get_the_error(name: str) -> None:
     caller = Caller()
     with watchdog():
         async with trio.open_nursery() as nursery:

@@ -128,7 +128,7 @@ async def test_an_examiner_that_fails_does_not_end_the_scheduler() -> None:
 
 @pytest.mark.parametrize("error", [OSError("full"), StopIteration("over")], ids=repr)
 async def test_the_error_of_a_record_comes_out(error: Exception) -> None:
-    class Fails:
+    class FailingRecord:
         def enter(self, at_us: int, event: Event, /) -> None:
             raise error
 
@@ -136,7 +136,7 @@ async def test_the_error_of_a_record_comes_out(error: Exception) -> None:
             pass
 
     with pytest.raises(Exception, match=r"full|StopIteration") as caught:
-        async with muster.open_scheduler(record=Fails()) as scheduler:
+        async with muster.open_scheduler(record=FailingRecord()) as scheduler:
             await scheduler.submit(NODE)
 
     assert error in (caught.value, caught.value.__cause__)

@@ -26,11 +26,13 @@ def test_the_api_of_the_other_library(name: str) -> None:
         module, _, function = f"{package}.{name}".rpartition(".")
         return getattr(import_module(module), function)()
 
-    told = f"muster.{name} is for programs that run in trio, and this one runs in asyncio"
-    with pytest.raises(RuntimeError, match=f"{told}: use muster.asyncio.{name}"):
+    message = f"muster.{name} is for programs that run in trio, and this one runs in asyncio"
+    with pytest.raises(RuntimeError, match=f"{message}: use muster.asyncio.{name}"):
         asyncio.run(enter(called("muster")))
-    told = f"muster.asyncio.{name} is for programs that run in asyncio, and this one runs in trio"
-    with pytest.raises(RuntimeError, match=f"{told}: use muster.{name}"):
+    message = (
+        f"muster.asyncio.{name} is for programs that run in asyncio, and this one runs in trio"
+    )
+    with pytest.raises(RuntimeError, match=f"{message}: use muster.{name}"):
         trio.run(enter, called("muster.asyncio"))
 
 
@@ -59,7 +61,7 @@ def test_an_error_inside_passes_through() -> None:
 
 def test_a_package_that_is_missing() -> None:
     code = "import sys; sys.modules['httpx'] = None; import muster.client"
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
-    assert "muster.client needs httpx: pip install 'muster-scheduler[client]'" in told.stderr
+    assert "muster.client needs httpx: pip install 'muster-scheduler[client]'" in done.stderr

@@ -1,6 +1,6 @@
 """Leaving the block of a scheduler, in every way and at every moment.
 
-No task is left, whoever waits is answered, and what made the block end comes out as itself.
+No task is left, every waiter gets an answer, and the exception that ended the block comes out.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def test_no_time_passes_after_the_block() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_whoever_was_let_in_before_is_answered(name: str) -> None:
+async def test_calls_that_were_let_in_before_are_answered(name: str) -> None:
     caller = Caller()
     gate = trio.Event()
     with watchdog():
@@ -112,7 +112,7 @@ async def test_whoever_was_let_in_before_is_answered(name: str) -> None:
     assert sorted(caller.answers) == ["done", "refused" if name == "refused request" else "done"]
 
 
-async def test_whoever_waits_for_a_slot_is_not_let_in() -> None:
+async def test_a_waiter_for_a_slot_is_not_let_in() -> None:
     gate = trio.Event()
     caller = Caller()
     with watchdog():
@@ -196,7 +196,7 @@ async def test_an_error_is_not_lost_under_a_cancellation() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_whoever_waits_is_told(name: str) -> None:
+async def test_waiters_get_an_error(name: str) -> None:
     caller = Caller()
     gate = trio.Event()
     with watchdog():
@@ -212,7 +212,7 @@ async def test_whoever_waits_is_told(name: str) -> None:
     assert caller.answers in (["closed", "closed"], ["refused", "closed"])
 
 
-async def test_all_that_wait_at_a_full_entry_are_told() -> None:
+async def test_all_waiters_at_a_full_entry_get_an_error() -> None:
     caller = Caller()
     gate = trio.Event()
     with watchdog():
@@ -286,7 +286,7 @@ def test_cancellation_at_every_step(seed: int | None) -> None:
         with shuffled(seed or 0):
             run = trio.run(busy, at, seed)
 
-        # Everybody who asked was answered, and once.
+        # Every call was answered, and once.
         assert len(run.answers) in (0, len(CALLS)), f"cancelled at step {at}"
         # What was announced is a beginning of what would have been.
         assert run.log == whole.log[: len(run.log)], f"cancelled at step {at}"
@@ -391,14 +391,16 @@ async def test_an_error_of_the_journal_is_not_hidden_by_what_the_body_makes_of_i
 async def test_what_is_written_before_the_journal_fails_stays_written() -> None:
     log = Recording()
 
-    class Both(FailingJournal):
+    class WritingThenFailingJournal(FailingJournal):
         @override
         def write(self, batch: Sequence[Announced]) -> None:
             super().write(batch)
             log.write(batch)
 
     with pytest.raises(OSError, match="full"):
-        async with muster.open_simulation(journal=Both(OSError("full"), 2)) as scheduler:
+        async with muster.open_simulation(
+            journal=WritingThenFailingJournal(OSError("full"), 2)
+        ) as scheduler:
             await scheduler.submit(NODE)
             await scheduler.submit(APP)
             await scheduler.submit(ask())
@@ -449,7 +451,7 @@ async def test_several_owners_that_fail_at_once(broken_on_close: ZeroDivisionErr
     assert caught.value.__cause__ is broken_on_close
 
 
-async def test_callers_outside_are_told_that_an_owner_failed(
+async def test_callers_outside_learn_that_an_owner_failed(
     broken_on_close: ZeroDivisionError,
 ) -> None:
     caller = Caller()

@@ -184,7 +184,7 @@ async def test_a_refusal_is_the_answer_to_its_own_request_only() -> None:
 
         await scheduler.submit(APP)
         await scheduler.submit(ask("old"))
-        await scheduler.submit(ask("old"))  # Refused too, but nobody waits to hear it.
+        await scheduler.submit(ask("old"))  # Refused too, but no caller waits for the answer.
         async with trio.open_nursery() as nursery:
             for number in range(30):
                 app = "a" if number % 3 else f"no-{number}"

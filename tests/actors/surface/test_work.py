@@ -379,7 +379,7 @@ async def test_an_ask_with_a_retry_is_bound_again() -> None:
             await ask.bound()
 
 
-async def test_who_waits_for_the_next_allocation_is_told() -> None:
+async def test_a_waiter_for_the_next_allocation_gets_an_error() -> None:
     async with service() as scheduler, trio.open_nursery() as nursery:
         ask = await scheduler.add_ask("a", "k", ONE, retries=1)
         allocation = await ask.bound()
@@ -423,7 +423,7 @@ async def test_another_ask_of_that_name_is_another_ask() -> None:
 
 
 @pytest.mark.parametrize("retries", [0, 1])
-async def test_a_body_is_cut_short_when_somebody_else_says_that_it_failed(retries: int) -> None:
+async def test_a_body_is_cut_short_when_a_caller_reports_its_failure(retries: int) -> None:
     async def work(allocation: muster.Allocation) -> None:
         async with allocation.running():
             await trio.sleep_forever()
@@ -488,7 +488,7 @@ async def test_what_a_binder_raised_is_the_cause(worker: Worker) -> None:
         assert caught.value.reported == "exit status 3"
 
 
-async def test_who_waits_for_the_start_is_told(worker: Worker) -> None:
+async def test_a_waiter_for_the_start_gets_an_error(worker: Worker) -> None:
     async with service(binder=worker) as scheduler, trio.open_nursery() as nursery:
         ask = await scheduler.add_ask("a", "k", ONE)
         waiting = Later(nursery, ask.bound)

@@ -71,18 +71,18 @@ EXPLAINED: Final = {
 """Of these it is compared why asks are not running; there are fewer lists of what comes in."""
 
 
-def some(part: float) -> settings:
+def part_of_profile(part: float) -> settings:
     """Let Hypothesis try a part of the examples of the profile, or as many as are wanted."""
     return settings(max_examples=_EXAMPLES) if _EXAMPLES else share(part)
 
 
-@some(0.5)
+@part_of_profile(0.5)
 @given(st.one_of(*THEMES.values()), st.integers(0, 2**16))
 def test_same_decisions_under_any_interleaving(scenario: list[Step], seed: int) -> None:
     compare_with_state(scenario, lambda steps: observe(steps, seed))
 
 
-@some(0.4)
+@part_of_profile(0.4)
 @given(st.one_of(*EXPLAINED.values()))
 def test_same_reasons(scenario: list[Step]) -> None:
     compare_with_state(watched(scenario), explain_all)
@@ -91,7 +91,7 @@ def test_same_reasons(scenario: list[Step]) -> None:
 @pytest.mark.takes_long
 @pytest.mark.parametrize("theme", THEMES)
 def test_same_decisions_of_a_theme(theme: str) -> None:
-    @some(0.2)
+    @part_of_profile(0.2)
     @given(THEMES[theme])
     def run(scenario: list[Step]) -> None:
         compare(scenario, real.run)
@@ -103,7 +103,7 @@ def test_same_decisions_of_a_theme(theme: str) -> None:
 @pytest.mark.takes_long
 @pytest.mark.parametrize("theme", THEMES)
 def test_same_decisions_of_a_theme_under_any_interleaving(theme: str) -> None:
-    @some(0.2)
+    @part_of_profile(0.2)
     @given(THEMES[theme], st.integers(0, 2**16))
     def run(scenario: list[Step], seed: int) -> None:
         compare_with_state(scenario, lambda steps: observe(steps, seed))
@@ -114,7 +114,7 @@ def test_same_decisions_of_a_theme_under_any_interleaving(theme: str) -> None:
 @pytest.mark.takes_long
 @pytest.mark.parametrize("theme", EXPLAINED)
 def test_same_reasons_of_a_theme(theme: str) -> None:
-    @some(0.2)
+    @part_of_profile(0.2)
     @given(EXPLAINED[theme])
     def run(scenario: list[Step]) -> None:
         compare_with_state(watched(scenario), explain_all)

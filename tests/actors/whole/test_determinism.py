@@ -126,7 +126,7 @@ def crowd() -> list[Entry]:
 
 
 def feeds() -> list[Path]:
-    """Give every third feed: all of them are replayed in some order of tasks by test_feeds."""
+    """Return every third feed: all of them are replayed in some order of tasks by test_feeds."""
     found = (path for folder in FOLDERS for path in (FEEDS / folder).iterdir() if path.is_file())
     return sorted(found)[::3]
 
@@ -281,7 +281,7 @@ FOR: Final = re.compile(r"for (\S+): ")
 Batch = tuple[Decision, ...]
 
 
-class Batches:
+class BatchJournal:
     """A journal that keeps batches apart."""
 
     def __init__(self) -> None:
@@ -292,7 +292,7 @@ class Batches:
         self.batches.append(tuple(one.decision for one in batch))
 
 
-async def play(scenario: list[Step], journal: Batches) -> int:
+async def play(scenario: list[Step], journal: BatchJournal) -> int:
     """Play a scenario, and let time pass until no timer is left.
 
     Returns:
@@ -306,14 +306,14 @@ async def play(scenario: list[Step], journal: Batches) -> int:
 
 
 def evicted(batch: Batch) -> Iterator[tuple[int, Decision]]:
-    """Give who was evicted in a batch, each with its place in it."""
+    """Yield who was evicted in a batch, each with its place in it."""
     for place, decision in enumerate(batch):
         if decision.reason in EVICTIONS:
             yield place, decision
 
 
 def asker(decision: Decision) -> str:
-    """Give for whom an ask was evicted."""
+    """Return for whom an ask was evicted."""
     found = FOR.match(decision.message or "")
     assert found is not None, decision
     return found[1]
@@ -322,7 +322,7 @@ def asker(decision: Decision) -> str:
 @share(0.15)
 @given(evictions())
 def test_evictions_place_their_askers_and_come_to_rest(scenario: list[Step]) -> None:
-    journal = Batches()
+    journal = BatchJournal()
     before = trio.run(play, scenario, journal)
 
     for batch in journal.batches:
@@ -343,7 +343,7 @@ def test_evictions_place_their_askers_and_come_to_rest(scenario: list[Step]) -> 
 
 
 def placed(batch: Batch) -> set[str]:
-    """Give the asks for which a node was chosen."""
+    """Return the asks for which a node was chosen."""
     return {f"{one.app}/{one.ask}" for one in batch if one.kind is Kind.ASSIGNED}
 
 
@@ -382,7 +382,7 @@ class Witness:
                 pass
 
 
-def look(snapshot: Snapshot) -> None:
+def check_gangs(snapshot: Snapshot) -> None:
     """Assert what must be so of gangs between two batches."""
     for app in snapshot.apps.values():
         for ask in app.asks:
@@ -403,7 +403,7 @@ async def run_with_witness(scenario: list[Step], seed: int) -> None:
     async with muster.open_simulation(journal=witness, interleave=Interleaving(seed)) as scheduler:
 
         async def settled() -> None:
-            look(await check(scheduler))
+            check_gangs(await check(scheduler))
 
         await real.play(scheduler, scenario, settled)
         await scheduler.finish()

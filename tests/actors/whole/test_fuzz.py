@@ -72,7 +72,7 @@ partitions:
 
 
 def dumped(outcome: Outcome) -> tuple[object, ...]:
-    """Give everything that can be seen of a run."""
+    """Return everything that can be seen of a run."""
     decisions = tuple(outcome.story.decisions)
     return decisions, outcome.transcript, outcome.faults, outcome.steps, outcome.order
 
@@ -162,7 +162,7 @@ def test_a_store_changes_no_decision() -> None:
 
 
 def bound(one: Announced) -> tuple[str | None, str | None] | None:
-    """Give the ask that a decision binds."""
+    """Return the ask that a decision binds."""
     decision = one.decision
     return (decision.app, decision.ask) if decision.kind is Kind.BOUND else None
 
@@ -250,7 +250,7 @@ def test_a_binder_that_cannot_be_cancelled_is_found() -> None:
     assert Session(binder=Good).search(1, 10) is None
 
 
-class FailsAtOnce:
+class FailingBinder:
     """Without a limit of attempts it is tried again and again, and no time passes."""
 
     async def run(self, _: muster.Allocation, started: Callable[[], None]) -> None:
@@ -259,7 +259,7 @@ class FailsAtOnce:
 
 def test_a_run_that_never_blocks_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_determinism, "LONGEST_S", 0.5)
-    finding = Session(binder=FailsAtOnce, shrink=False).search(1, 60)
+    finding = Session(binder=FailingBinder, shrink=False).search(1, 60)
 
     assert finding is not None
     assert "not over after 0.5 s" in "\n".join(finding.outcome.faults)
@@ -321,7 +321,7 @@ ASKS: Final = (
     ),
     Step("bound", {"app": "a", "ask": "k-1", "then": "keep", "by_handle": True}, within_us=9 * S),
 )
-"""Asks, and somebody who waits for one of them."""
+"""Asks, and a task that waits for one of them."""
 
 
 @pytest.mark.parametrize(

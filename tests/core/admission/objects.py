@@ -1,4 +1,4 @@
-"""Short ways to make gangs and Kubernetes objects, and to tell what became of them."""
+"""Builders of gangs and Kubernetes objects, and summaries of what became of them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from muster_core.events import (
 )
 from muster_core.gangs import NO_FIELDS, GangFields, GangMode
 from muster_core.resources import Resources
-from tests.core.tree import Tree, tree
+from tests.core.tree import Tree, make_tree
 
 LOOSE = GangMode.NON_STRICT
 
 
-def full(name: str) -> str:
-    """Give the full name of a gang."""
+def full_gang_name(name: str) -> str:
+    """Return the full name of a gang."""
     return name if "/" in name else f"default/{name}"
 
 
@@ -40,9 +40,9 @@ def gang(
     mode: GangMode | None = None,
     wait_us: int | None = None,
 ) -> AddGang:
-    """Give the event that defines a gang; also its object."""
-    others = tuple(map(full, groups)) or None
-    return AddGang(full(name), GangFields(min_member, total, mode, wait_us, others))
+    """Return the event that defines a gang; also its object."""
+    others = tuple(map(full_gang_name, groups)) or None
+    return AddGang(full_gang_name(name), GangFields(min_member, total, mode, wait_us, others))
 
 
 def members(
@@ -56,14 +56,14 @@ def members(
     timed_out: bool = False,
     **amounts: int,
 ) -> AddAsk:
-    """Give the event of members of a gang, of one millicore each if no amount is given."""
+    """Return the event of members of a gang, of one millicore each if no amount is given."""
     return AddAsk(
         app=app,
         ask=name,
         resources=Resources(amounts or {"vcore": 1}),
         priority=priority,
         count=count,
-        gang=full(gang),
+        gang=full_gang_name(gang),
         says=says,
         timed_out=timed_out,
     )
@@ -81,13 +81,13 @@ def pod(
     priority_class: str | None = None,
     **amounts: int,
 ) -> PodObject:
-    """Give a Pod, of one millicore if no amount is given."""
+    """Return a Pod, of one millicore if no amount is given."""
     ask = AddAsk(
         app=app,
         ask=name,
         resources=Resources(amounts or {"vcore": 1}),
         priority_class=priority_class,
-        gang=None if gang is None else full(gang),
+        gang=None if gang is None else full_gang_name(gang),
         says=says,
         timed_out=timed_out,
     )
@@ -95,14 +95,14 @@ def pod(
 
 
 def finished(name: str, app: str = "p") -> PodObject:
-    """Give a Pod that has succeeded or failed."""
+    """Return a Pod that has succeeded or failed."""
     return PodObject(app, name, "root.a", finished=True)
 
 
 def node(
     name: str, *, schedulable: bool = True, labels: Mapping[str, str] | None = None, **amounts: int
 ) -> NodeObject:
-    """Give a Node; without amounts its manifest does not say what it has."""
+    """Return a Node; without amounts its manifest does not say what it has."""
     return NodeObject(name, Resources(amounts) if amounts else None, labels or {}, schedulable)
 
 
@@ -116,7 +116,7 @@ def volcano_queue(
     guaranteed: Mapping[str, int] | None = None,
     weight: int | None = None,
 ) -> QueueObject:
-    """Give a Queue."""
+    """Return a Queue."""
     return QueueObject(
         name,
         parent,
@@ -129,31 +129,31 @@ def volcano_queue(
 
 
 def applied(*objects: AppliedObject) -> Apply:
-    """Give the event that applies one object, or several as a List."""
+    """Return the event that applies one object, or several as a List."""
     if len(objects) == 1:
         return Apply((Manifest(objects[0]),))
     return Apply(tuple(Manifest(one, f"manifest.items[{at}]") for at, one in enumerate(objects)))
 
 
 def named(kind: ObjectKind, name: str, app: str | None = None) -> ObjectName:
-    """Give the name of an object; of a Pod that of its application too."""
-    return ObjectName(kind, full(name) if kind is ObjectKind.POD_GROUP else name, app)
+    """Return the name of an object; of a Pod that of its application too."""
+    return ObjectName(kind, full_gang_name(name) if kind is ObjectKind.POD_GROUP else name, app)
 
 
 def gone_pod(name: str, app: str = "p") -> ObjectName:
-    """Give the name of a Pod."""
+    """Return the name of a Pod."""
     return named(ObjectKind.POD, name, app)
 
 
 def deleted(*objects: ObjectName) -> Delete:
-    """Give the event that deletes one object, or several as a List."""
+    """Return the event that deletes one object, or several as a List."""
     if len(objects) == 1:
         return Delete((Manifest(objects[0]),))
     return Delete(tuple(Manifest(one, f"manifest.items[{at}]") for at, one in enumerate(objects)))
 
 
 def story(decisions: list[Decision]) -> list[str]:
-    """Give what became of asks and gangs, in short; states and priorities are left out.
+    """Return decisions about asks and gangs in short; without states and priorities.
 
     ``waiting p/x n``, ``released p/x n gang_rollback``, ``gang_satisfied default/g``.
     """
@@ -169,30 +169,30 @@ def story(decisions: list[Decision]) -> list[str]:
     return lines
 
 
-def here(*nodes: str, vcore: int = 10) -> Tree:
-    """Give a tree with an application ``p`` in ``root.a``."""
-    made = tree(*(nodes or ("n",)), vcore=vcore)
-    made.add_app("p", "root.a")
-    made.settle()
-    return made
+def tree_with_app(*nodes: str, vcore: int = 10) -> Tree:
+    """Return a tree with an application ``p`` in ``root.a``."""
+    tree = make_tree(*(nodes or ("n",)), vcore=vcore)
+    tree.add_app("p", "root.a")
+    tree.settle()
+    return tree
 
 
-def places(made: Tree, app: str = "p") -> dict[str, str]:
-    return {ask.name: ask.place.value for ask in made.snapshot().apps[app].asks}
+def places(tree: Tree, app: str = "p") -> dict[str, str]:
+    return {ask.name: ask.place.value for ask in tree.snapshot().apps[app].asks}
 
 
-def refused(made: Tree, event: Event) -> str:
-    """Enter an event that is to be refused, and to change nothing; give the message."""
-    before = made.snapshot()
-    message = made.refused(event)
-    made.check()
-    assert made.snapshot() == before
+def refusal(tree: Tree, event: Event) -> str:
+    """Enter an event that must be refused and change nothing; return the message."""
+    before = tree.snapshot()
+    message = tree.refused(event)
+    tree.check()
+    assert tree.snapshot() == before
     return message
 
 
-def told(made: Tree, event: Event) -> list[str]:
-    """Give what an event that is in order leads to."""
-    decisions = made.settle(event)
-    made.check()
+def submit(tree: Tree, event: Event) -> list[str]:
+    """Submit an event that must be accepted; return what became of asks and gangs."""
+    decisions = tree.settle(event)
+    tree.check()
     assert Kind.REJECTED not in [one.kind for one in decisions], decisions
     return story(decisions)

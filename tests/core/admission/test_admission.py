@@ -1,4 +1,4 @@
-"""Admission: what is judged as a whole, when owners have to be heard for that, and what was
+"""Admission: what is judged as a whole, when owners must report before that, and what was
 admitted but is not reported yet.
 """
 
@@ -35,16 +35,16 @@ from tests.core.admission.objects import (
     applied,
     deleted,
     finished,
-    full,
+    full_gang_name,
     gang,
     gone_pod,
-    here,
     members,
     places,
     pod,
-    refused,
+    refusal,
     story,
-    told,
+    submit,
+    tree_with_app,
 )
 from tests.core.building import wish
 from tests.core.tree import Tree
@@ -54,272 +54,275 @@ TWO = GangFields(min_member=2)
 SECOND_US = 1_000_000
 
 
-def hears(made: Tree, event: Event) -> bool:
-    return made.machine.must_hear_first(event)
+def must_hear_first(tree: Tree, event: Event) -> bool:
+    return tree.machine.must_hear_first(event)
 
 
-def waits(made: Tree) -> Tree:
+def with_waiting_member(tree: Tree) -> Tree:
     """Let ``x-0`` of a gang wait, and ``x-1`` be pending."""
-    told(made, gang("g", 2, mode=LOOSE))
-    told(made, members("g", "x", 2))
-    assert places(made) == {"x-0": "waiting", "x-1": "pending"}
-    return made
+    submit(tree, gang("g", 2, mode=LOOSE))
+    submit(tree, members("g", "x", 2))
+    assert places(tree) == {"x-0": "waiting", "x-1": "pending"}
+    return tree
 
 
-# When owners are heard first
+# When owners report first
 
 
-def test_in_a_batch_of_members_alone_nobody_is_heard() -> None:
-    made = here()
+def test_in_a_batch_of_members_alone_no_owner_reports() -> None:
+    tree = tree_with_app()
     for event in (gang("g", 2), members("g", "x", 9), members("h", "y", says=ONE), gang("h", 1)):
-        assert not hears(made, event)
-        made.enter(event)
+        assert not must_hear_first(tree, event)
+        tree.enter(event)
 
 
 @pytest.mark.parametrize(
     "before", [wish("p", "x"), RemoveAsk("p", "x"), RemoveApp("p"), Release("p", "x")]
 )
-def test_after_what_only_applications_can_judge_they_are_heard_first(before: Event) -> None:
-    made = here()
-    made.enter(before)
+def test_applications_report_first_after_what_only_they_can_judge(before: Event) -> None:
+    tree = tree_with_app()
+    tree.enter(before)
 
-    assert hears(made, members("g", "x"))
-    assert hears(made, RemoveGang(full("g")))
-    assert not hears(made, wish("p", "y"))
-    made.hear()
-    assert not hears(made, members("g", "x"))
+    assert must_hear_first(tree, members("g", "x"))
+    assert must_hear_first(tree, RemoveGang(full_gang_name("g")))
+    assert not must_hear_first(tree, wish("p", "y"))
+    tree.report_owners()
+    assert not must_hear_first(tree, members("g", "x"))
 
 
-def test_a_new_application_does_not_have_to_be_heard() -> None:
-    made = here()
-    made.enter(AddApp("new", "root.b"))
+def test_a_new_application_does_not_have_to_report() -> None:
+    tree = tree_with_app()
+    tree.enter(AddApp("new", "root.b"))
 
-    assert not hears(made, members("g", "x", app="new"))
-    assert told(made, members("g", "x", app="new", says=ONE))[-1] == "bound new/x n"
+    assert not must_hear_first(tree, members("g", "x", app="new"))
+    assert submit(tree, members("g", "x", app="new", says=ONE))[-1] == "bound new/x n"
 
 
 # Members
 
 
 def test_a_member_whose_name_is_in_use_joins_no_gang() -> None:
-    made = here()
-    told(made, members("g", "x", 2))
+    tree = tree_with_app()
+    submit(tree, members("g", "x", 2))
 
-    message = refused(made, members("h", "x-1", says=ONE))
+    message = refusal(tree, members("h", "x-1", says=ONE))
     assert message == "ask: 'x-1' is already an ask of application 'p'"
-    assert full("h") not in made.snapshot().gangs
+    assert full_gang_name("h") not in tree.snapshot().gangs
 
 
 def test_a_member_of_an_unknown_application_joins_no_gang() -> None:
-    made = here()
+    tree = tree_with_app()
 
-    assert refused(made, members("g", "x", app="no")) == "app: 'no' is unknown"
-    assert made.snapshot().gangs == {}
+    assert refusal(tree, members("g", "x", app="no")) == "app: 'no' is unknown"
+    assert tree.snapshot().gangs == {}
 
 
 def test_names_are_taken_within_a_batch() -> None:
-    made = here()
-    decisions = made.settle(wish("p", "x"), members("g", "x"), members("g", "y"), wish("p", "y"))
-    made.check()
+    tree = tree_with_app()
+    decisions = tree.settle(wish("p", "x"), members("g", "x"), members("g", "y"), wish("p", "y"))
+    tree.check()
 
     assert [one.kind for one in decisions].count(Kind.REJECTED) == 2
-    assert set(places(made)) == {"x", "y"}
+    assert set(places(tree)) == {"x", "y"}
 
 
 def test_names_are_free_within_a_batch_once_an_ask_is_gone() -> None:
-    made = here()
-    told(made, members("g", "x", 2, says=TWO))
+    tree = tree_with_app()
+    submit(tree, members("g", "x", 2, says=TWO))
 
-    made.settle(RemoveApp("p"), AddApp("p", "root.b"), members("g", "x", 3, says=ONE))
-    made.check()
-    assert set(places(made).values()) == {"bound"}
-    definition = made.snapshot().gangs[full("g")].definition
+    tree.settle(RemoveApp("p"), AddApp("p", "root.b"), members("g", "x", 3, says=ONE))
+    tree.check()
+    assert set(places(tree).values()) == {"bound"}
+    definition = tree.snapshot().gangs[full_gang_name("g")].definition
     assert definition is not None
     assert definition.min_member == 1
 
 
 def test_members_come_and_go_in_one_batch() -> None:
-    made = here()
-    told(made, gang("g", 1))
-    made.settle(members("g", "x", 2), RemoveAsk("p", "x-0"), RemoveApp("p"))
-    made.check()
+    tree = tree_with_app()
+    submit(tree, gang("g", 1))
+    tree.settle(members("g", "x", 2), RemoveAsk("p", "x-0"), RemoveApp("p"))
+    tree.check()
 
-    assert made.bound() == []
+    assert tree.bound() == []
 
 
 def test_an_application_that_comes_and_goes_leaves_its_node() -> None:
-    made = here()
-    made.settle(applied(pod("x", "new", node="n")), RemoveApp("new"))
-    made.check()
+    tree = tree_with_app()
+    tree.settle(applied(pod("x", "new", node="n")), RemoveApp("new"))
+    tree.check()
 
-    assert dict(made.snapshot().nodes["n"].used) == {}
+    assert dict(tree.snapshot().nodes["n"].used) == {}
 
 
 # Timeouts
 
 
 def test_the_members_that_wait_are_parked_when_the_time_is_over() -> None:
-    made = waits(here(vcore=1))
-    before = len(made.log)
-    made.pass_time(601 * SECOND_US)
-    made.check()
+    tree = with_waiting_member(tree_with_app(vcore=1))
+    before = len(tree.log)
+    tree.pass_time(601 * SECOND_US)
+    tree.check()
 
-    assert places(made) == {"x-0": "parked", "x-1": "parked"}
-    assert story([one.decision for one in made.log][before:]) == [
+    assert places(tree) == {"x-0": "parked", "x-1": "parked"}
+    assert story([one.decision for one in tree.log][before:]) == [
         "released p/x-0 n gang_timeout",
         "gang_timed_out default/g",
     ]
-    told(made, members("g", "y"))
-    assert places(made)["y"] == "parked"
+    submit(tree, members("g", "y"))
+    assert places(tree)["y"] == "parked"
 
 
 def test_one_wait_ends_that_of_the_whole_group_once() -> None:
-    made = here(vcore=2)
+    tree = tree_with_app(vcore=2)
     for name, other in (("g", "h"), ("h", "g")):
-        made.enter(gang(name, 2, other, mode=LOOSE, wait_us=5))
-    told(made, members("g", "x", 2))
-    told(made, members("h", "y", 2))
-    before = len(made.log)
-    made.pass_time(6)
+        tree.enter(gang(name, 2, other, mode=LOOSE, wait_us=5))
+    submit(tree, members("g", "x", 2))
+    submit(tree, members("h", "y", 2))
+    before = len(tree.log)
+    tree.pass_time(6)
 
-    said = story([one.decision for one in made.log][before:])
-    assert said[-2:] == ["gang_timed_out default/g", "gang_timed_out default/h"]
-    assert set(places(made).values()) == {"parked"}
+    lines = story([one.decision for one in tree.log][before:])
+    assert lines[-2:] == ["gang_timed_out default/g", "gang_timed_out default/h"]
+    assert set(places(tree).values()) == {"parked"}
 
 
 def test_a_satisfied_gang_has_no_time_that_could_be_over() -> None:
-    made = here()
-    told(made, gang("g", 1))
-    told(made, members("g", "x"))
+    tree = tree_with_app()
+    submit(tree, gang("g", 1))
+    submit(tree, members("g", "x"))
 
-    assert told(made, members("g", "y", timed_out=True)) == ["assigned p/y n", "bound p/y n"]
-    assert not made.snapshot().gangs[full("g")].timed_out
+    assert submit(tree, members("g", "y", timed_out=True)) == ["assigned p/y n", "bound p/y n"]
+    assert not tree.snapshot().gangs[full_gang_name("g")].timed_out
 
 
 def test_a_mark_that_a_member_brings_sets_all_members_aside() -> None:
-    made = waits(here(vcore=1))
+    tree = with_waiting_member(tree_with_app(vcore=1))
 
-    assert told(made, members("g", "y", timed_out=True)) == [
+    assert submit(tree, members("g", "y", timed_out=True)) == [
         "released p/x-0 n gang_timeout",
         "gang_timed_out default/g",
     ]
-    assert set(places(made).values()) == {"parked"}
-    assert told(made, members("g", "z", timed_out=True)) == []
+    assert set(places(tree).values()) == {"parked"}
+    assert submit(tree, members("g", "z", timed_out=True)) == []
 
 
 def test_a_mark_reaches_those_that_came_in_the_same_batch() -> None:
-    made = here()
-    made.enter(gang("g", 1), members("g", "x"))
-    said = story(made.settle(members("g", "y", timed_out=True), members("g", "z")))
-    made.check()
+    tree = tree_with_app()
+    tree.enter(gang("g", 1), members("g", "x"))
+    lines = story(tree.settle(members("g", "y", timed_out=True), members("g", "z")))
+    tree.check()
 
-    assert said == ["gang_timed_out default/g"]
-    assert places(made) == {"x": "parked", "y": "parked", "z": "parked"}
+    assert lines == ["gang_timed_out default/g"]
+    assert places(tree) == {"x": "parked", "y": "parked", "z": "parked"}
 
 
 def test_a_mark_before_the_gang_is_defined_stays() -> None:
-    made = here()
-    told(made, members("g", "x", timed_out=True))
-    told(made, gang("g", 1))
+    tree = tree_with_app()
+    submit(tree, members("g", "x", timed_out=True))
+    submit(tree, gang("g", 1))
 
-    assert places(made) == {"x": "parked"}
+    assert places(tree) == {"x": "parked"}
 
 
 @pytest.mark.parametrize(
-    "end", [[RemoveGang(full("g")), gang("g", 1)], [RemoveAsk("p", "x"), members("g", "y")]]
+    "end",
+    [[RemoveGang(full_gang_name("g")), gang("g", 1)], [RemoveAsk("p", "x"), members("g", "y")]],
 )
 def test_a_mark_goes_with_the_gang_or_its_last_member(end: list[Event]) -> None:
-    made = here()
-    told(made, gang("g", 1))
-    told(made, members("g", "x", timed_out=True))
-    made.settle(*end)
-    made.check()
+    tree = tree_with_app()
+    submit(tree, gang("g", 1))
+    submit(tree, members("g", "x", timed_out=True))
+    tree.settle(*end)
+    tree.check()
 
-    assert set(places(made).values()) == {"bound"}
+    assert set(places(tree).values()) == {"bound"}
 
 
-def set_aside(made: Tree) -> Tree:
+def with_timed_out_gang(tree: Tree) -> Tree:
     """Let ``x-0`` and ``x-1`` of a gang be bound that is defined anew, and has timed out."""
-    told(made, gang("g", 2))
-    told(made, members("g", "x", 2))
-    made.settle(RemoveGang(full("g")), gang("g", 4), members("g", "y", timed_out=True))
-    assert places(made) == {"y": "parked", "x-0": "bound", "x-1": "bound"}
-    return made
+    submit(tree, gang("g", 2))
+    submit(tree, members("g", "x", 2))
+    tree.settle(RemoveGang(full_gang_name("g")), gang("g", 4), members("g", "y", timed_out=True))
+    assert places(tree) == {"y": "parked", "x-0": "bound", "x-1": "bound"}
+    return tree
 
 
 def test_a_member_that_was_not_started_is_parked_with_the_others() -> None:
-    made = set_aside(here())
+    tree = with_timed_out_gang(tree_with_app())
 
-    assert told(made, BindFailed("p", "x-0")) == ["released p/x-0 n bind_failed"]
-    assert places(made) == {"x-0": "parked", "y": "parked", "x-1": "bound"}
-    assert made.snapshot().gangs[full("g")].timed_out
+    assert submit(tree, BindFailed("p", "x-0")) == ["released p/x-0 n bind_failed"]
+    assert places(tree) == {"x-0": "parked", "y": "parked", "x-1": "bound"}
+    assert tree.snapshot().gangs[full_gang_name("g")].timed_out
 
 
 def test_the_time_is_over_before_a_member_was_not_started() -> None:
-    made = here(vcore=3)
-    told(made, gang("g", 2))
-    told(made, members("g", "x", 2))
-    made.settle(RemoveGang(full("g")), gang("g", 4, mode=LOOSE, wait_us=5), members("g", "y", 2))
-    made.pass_time(5)
-    said = story(made.settle(BindFailed("p", "x-0")))
-    made.check()
+    tree = tree_with_app(vcore=3)
+    submit(tree, gang("g", 2))
+    submit(tree, members("g", "x", 2))
+    tree.settle(
+        RemoveGang(full_gang_name("g")), gang("g", 4, mode=LOOSE, wait_us=5), members("g", "y", 2)
+    )
+    tree.pass_time(5)
+    lines = story(tree.settle(BindFailed("p", "x-0")))
+    tree.check()
 
-    assert said == [
+    assert lines == [
         "released p/y-0 n gang_timeout",
         "gang_timed_out default/g",
         "released p/x-0 n bind_failed",
     ]
-    assert places(made) == {"x-0": "parked", "y-0": "parked", "y-1": "parked", "x-1": "bound"}
+    assert places(tree) == {"x-0": "parked", "y-0": "parked", "y-1": "parked", "x-1": "bound"}
 
 
 def test_another_one_of_its_name_is_not_parked_for_its_gang() -> None:
-    made = set_aside(here("m", "n"))
+    tree = with_timed_out_gang(tree_with_app("m", "n"))
     again = applied(finished("x-0"), pod("x-0", gang="h", node="n"))
-    said = story(made.settle(again, BindFailed("p", "x-0")))
-    made.check()
+    lines = story(tree.settle(again, BindFailed("p", "x-0")))
+    tree.check()
 
-    assert said[-3:] == ["released p/x-0 n bind_failed", "assigned p/x-0 m", "bound p/x-0 m"]
+    assert lines[-3:] == ["released p/x-0 n bind_failed", "assigned p/x-0 m", "bound p/x-0 m"]
 
 
 # Removal
 
 
 def test_waiting_members_of_a_removed_gang_are_pending_in_a_placeholder() -> None:
-    made = waits(here(vcore=1))
+    tree = with_waiting_member(tree_with_app(vcore=1))
 
-    assert told(made, RemoveGang(full("g"))) == ["released p/x-0 n gang_rollback"]
-    shown = made.snapshot().gangs[full("g")]
-    assert (shown.definition, shown.since_us) == (None, None)
-    assert places(made) == {"x-0": "pending", "x-1": "pending"}
+    assert submit(tree, RemoveGang(full_gang_name("g"))) == ["released p/x-0 n gang_rollback"]
+    comparable_snapshot = tree.snapshot().gangs[full_gang_name("g")]
+    assert (comparable_snapshot.definition, comparable_snapshot.since_us) == (None, None)
+    assert places(tree) == {"x-0": "pending", "x-1": "pending"}
 
 
 def test_a_gang_that_was_only_just_defined_can_be_removed() -> None:
-    made = here()
-    made.enter(gang("g", 1), members("g", "x"))
-    made.settle(RemoveGang(full("g")))
-    made.check()
+    tree = tree_with_app()
+    tree.enter(gang("g", 1), members("g", "x"))
+    tree.settle(RemoveGang(full_gang_name("g")))
+    tree.check()
 
-    assert places(made) == {"x": "pending"}
-    assert "default/g" in refused(made, RemoveGang(full("g")))
+    assert places(tree) == {"x": "pending"}
+    assert "default/g" in refusal(tree, RemoveGang(full_gang_name("g")))
 
 
 def test_a_gang_without_members_is_gone_when_it_is_removed() -> None:
-    made = here()
-    made.settle(gang("g", 1), RemoveGang(full("g")))
-    made.check()
+    tree = tree_with_app()
+    tree.settle(gang("g", 1), RemoveGang(full_gang_name("g")))
+    tree.check()
 
-    assert made.snapshot().gangs == {}
-    told(made, gang("g", 1))
+    assert tree.snapshot().gangs == {}
+    submit(tree, gang("g", 1))
 
 
-# Any order, with and without hearing everybody in between
+# Any order, with and without reports of the owners in between
 
 EVENTS: list[Event] = [
     gang("g", 2, mode=LOOSE),
     gang("h", 1, "g"),
     applied(gang("g", 3)),
-    RemoveGang(full("g")),
-    RemoveGang(full("h")),
+    RemoveGang(full_gang_name("g")),
+    RemoveGang(full_gang_name("h")),
     members("g", "x", 2),
     members("g", "x-0", app="q"),
     members("h", "y", app="q"),
@@ -341,18 +344,18 @@ EVENTS: list[Event] = [
 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=14), st.lists(st.booleans(), max_size=14))
-def test_it_does_not_matter_when_owners_are_heard(events: list[Event], hear: list[bool]) -> None:
-    seldom, often = here(vcore=2), here(vcore=2)
-    for made in (seldom, often):
-        made.settle(AddApp("q", "root.b"))
-    let_in(seldom, often, events, hear)
+def test_it_does_not_matter_when_owners_report(events: list[Event], reports: list[bool]) -> None:
+    seldom, often = tree_with_app(vcore=2), tree_with_app(vcore=2)
+    for tree in (seldom, often):
+        tree.settle(AddApp("q", "root.b"))
+    enter_in_both(seldom, often, events, reports)
 
 
 AROUND_A_GANG_SET_ASIDE: list[Event] = [
     BindFailed("p", "x-0"),
     BindFailed("p", "x-0"),
     BindFailed("p", "x-1"),
-    RemoveGang(full("g")),
+    RemoveGang(full_gang_name("g")),
     gang("g", 3, mode=LOOSE),
     members("g", "z", 2),
     members("g", "w", timed_out=True),
@@ -372,28 +375,28 @@ AROUND_A_GANG_SET_ASIDE: list[Event] = [
     st.lists(st.booleans(), max_size=8),
 )
 def test_it_does_not_matter_for_those_that_were_not_started(
-    chosen: list[int], hear: list[bool]
+    chosen: list[int], reports: list[bool]
 ) -> None:
-    seldom, often = (set_aside(here("m", "n", vcore=4)) for _ in range(2))
-    let_in(seldom, often, [AROUND_A_GANG_SET_ASIDE[number] for number in chosen], hear)
+    seldom, often = (with_timed_out_gang(tree_with_app("m", "n", vcore=4)) for _ in range(2))
+    enter_in_both(seldom, often, [AROUND_A_GANG_SET_ASIDE[number] for number in chosen], reports)
 
 
-def let_in(seldom: Tree, often: Tree, events: list[Event], hear: list[bool]) -> None:
-    """Let events in, hear the owners of ``often`` in between, and compare the two."""
+def enter_in_both(seldom: Tree, often: Tree, events: list[Event], reports: list[bool]) -> None:
+    """Enter events in both, let the owners of ``often`` report in between, and compare the two."""
     for number, event in enumerate(events):
-        if number < len(hear) and hear[number]:
-            often.hear()
+        if number < len(reports) and reports[number]:
+            often.report_owners()
         seldom.enter(event)
         often.enter(event)
     assert seldom.settle() == often.settle()
     seldom.check()
     often.check()
-    assert shown(seldom) == shown(often)
+    assert comparable_snapshot(seldom) == comparable_snapshot(often)
 
 
-def shown(made: Tree) -> Snapshot:
-    """Give everything but how often priorities were computed."""
-    snapshot = made.snapshot()
+def comparable_snapshot(tree: Tree) -> Snapshot:
+    """Return everything but how often priorities were computed."""
+    snapshot = tree.snapshot()
     queues = snapshot.queues.items()
     return attrs.evolve(
         snapshot, queues={path: attrs.evolve(one, recomputations=0) for path, one in queues}
@@ -411,7 +414,7 @@ def unreported() -> Unreported:
     return Unreported(DecisionView())
 
 
-def test_nothing_has_to_be_heard_at_first(unreported: Unreported) -> None:
+def test_no_owner_has_to_report_at_first(unreported: Unreported) -> None:
     for event in (
         MEMBER,
         AddGang("default/g", GangFields(min_member=1)),

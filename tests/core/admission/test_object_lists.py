@@ -28,14 +28,14 @@ from tests.core.admission.objects import (
     finished,
     gang,
     gone_pod,
-    here,
     members,
     named,
     node,
     pod,
-    refused,
+    refusal,
     story,
-    told,
+    submit,
+    tree_with_app,
     volcano_queue,
 )
 from tests.core.building import wish
@@ -45,9 +45,9 @@ TWO = GangFields(min_member=2)
 
 
 def test_an_item_may_need_the_one_before_it() -> None:
-    made = here()
-    told(
-        made,
+    tree = tree_with_app()
+    submit(
+        tree,
         applied(
             node("m", gpu=1),
             volcano_queue("new"),
@@ -58,26 +58,26 @@ def test_an_item_may_need_the_one_before_it() -> None:
         ),
     )
 
-    assert made.bound() == ["new/x m", "new/y n"]
+    assert tree.bound() == ["new/x m", "new/y n"]
 
 
 def test_two_pods_cannot_have_the_same_room() -> None:
-    message = refused(here(vcore=1), applied(pod("x", node="n"), pod("y", node="n")))
+    message = refusal(tree_with_app(vcore=1), applied(pod("x", node="n"), pod("y", node="n")))
 
     assert message.startswith("manifest.items[1].spec.nodeName: ")
 
 
 def test_a_pod_that_comes_twice_comes_once() -> None:
-    made = here()
+    tree = tree_with_app()
 
-    assert told(made, applied(pod("x"), pod("x", vcore=5))) == ["assigned p/x n", "bound p/x n"]
+    assert submit(tree, applied(pod("x"), pod("x", vcore=5))) == ["assigned p/x n", "bound p/x n"]
 
 
-def waits(made: Tree) -> Tree:
+def with_waiting_member(tree: Tree) -> Tree:
     """Let ``x-0`` of a gang wait on node ``n``, and ``x-1`` be pending."""
-    told(made, gang("g", 3, mode=LOOSE))
-    told(made, members("g", "x", 3))
-    return made
+    submit(tree, gang("g", 3, mode=LOOSE))
+    submit(tree, members("g", "x", 3))
+    return tree
 
 
 G = named(ObjectKind.POD_GROUP, "g")
@@ -102,9 +102,9 @@ MARK = pod("y", gang="g", timed_out=True)
 )
 def test_members_that_end_in_a_list_that_concerns_their_gang(event: Apply | Delete) -> None:
     """The items of a list do what they do one by one."""
-    whole, apart = (waits(here("n", vcore=1)) for _ in range(2))
-    for made in (whole, apart):
-        told(made, AddNode("m", Resources({"gpu": 1, "vcore": 1}), schedulable=False))
+    whole, apart = (with_waiting_member(tree_with_app("n", vcore=1)) for _ in range(2))
+    for tree in (whole, apart):
+        submit(tree, AddNode("m", Resources({"gpu": 1, "vcore": 1}), schedulable=False))
     one_by_one(whole, apart, event)
 
 
@@ -118,10 +118,10 @@ def test_members_that_end_in_a_list_that_concerns_their_gang(event: Apply | Dele
 )
 def test_the_last_member_of_a_gang_that_has_timed_out_ends_in_a_list(event: Apply | Delete) -> None:
     """A gang without members is as new, for the next item already."""
-    whole, apart = (here(vcore=1) for _ in range(2))
-    for made in (whole, apart):
-        told(made, gang("g", 2))
-        told(made, members("g", "x", timed_out=True))
+    whole, apart = (tree_with_app(vcore=1) for _ in range(2))
+    for tree in (whole, apart):
+        submit(tree, gang("g", 2))
+        submit(tree, members("g", "x", timed_out=True))
     one_by_one(whole, apart, event)
 
 
@@ -134,23 +134,23 @@ def test_the_last_member_of_a_gang_that_has_timed_out_ends_in_a_list(event: Appl
     ],
 )
 def test_what_a_pod_had_is_free_for_the_next_item(event: Apply | Delete) -> None:
-    whole, apart = (here(vcore=1) for _ in range(2))
-    for made in (whole, apart):
-        told(made, members("g", "x", says=GangFields(min_member=1)))
-        assert made.bound() == ["p/x n"]
+    whole, apart = (tree_with_app(vcore=1) for _ in range(2))
+    for tree in (whole, apart):
+        submit(tree, members("g", "x", says=GangFields(min_member=1)))
+        assert tree.bound() == ["p/x n"]
     one_by_one(whole, apart, event)
 
 
 def one_by_one(whole: Tree, apart: Tree, event: Apply | Delete) -> None:
-    """Let a list in, in one tree as it is and in the other item by item; both become the same."""
-    assert told(whole, event) == story(apart.settle(*items_of(event)))
+    """Enter a list whole in one tree, item by item in the other; both become the same."""
+    assert submit(whole, event) == story(apart.settle(*items_of(event)))
     apart.check()
-    assert shown(whole) == shown(apart)
+    assert comparable_snapshot(whole) == comparable_snapshot(apart)
 
 
-def shown(made: Tree) -> Snapshot:
-    """Give the snapshot; how often priorities were computed depends on who was heard when."""
-    snapshot = made.snapshot()
+def comparable_snapshot(tree: Tree) -> Snapshot:
+    """Return the snapshot; how often priorities were computed depends on when owners report."""
+    snapshot = tree.snapshot()
     queues = {
         path: attrs.evolve(queue, recomputations=0) for path, queue in snapshot.queues.items()
     }
@@ -220,17 +220,17 @@ AFTERWARDS: list[Event] = [
 
 
 def busy() -> Tree:
-    """Give a tree in which there is something of everything."""
-    made = here("n", vcore=3)
-    made.settle(
+    """Return a tree in which there is something of everything."""
+    tree = tree_with_app("n", vcore=3)
+    tree.settle(
         AddPriorityClass("low", -1),
         gang("g", 3, mode=LOOSE),
         members("g", "m", 3),
         members("annotated", "k", says=TWO),
         wish("p", "plain-one", vcore=2),
     )
-    made.check()
-    return made
+    tree.check()
+    return tree
 
 
 def messages_aside(decisions: list[Decision]) -> list[Decision]:
@@ -262,9 +262,9 @@ PRELUDES = st.lists(st.sampled_from(AFTERWARDS), max_size=2, unique_by=id)
 def test_a_list_with_a_bad_item_is_refused_whole(
     prelude: list[Event], good: list[AppliedObject], bad: AppliedObject
 ) -> None:
-    made = busy()
-    made.settle(*prelude)
-    decisions = made.settle(applied(*good, bad, node("last", vcore=1)))
+    tree = busy()
+    tree.settle(*prelude)
+    decisions = tree.settle(applied(*good, bad, node("last", vcore=1)))
     if [one.kind for one in decisions][:1] == [Kind.REJECTED]:
         leaves_no_trace(applied(*good, bad, node("last", vcore=1)), prelude)
 
@@ -281,13 +281,13 @@ def test_a_list_of_which_one_is_unknown_deletes_nothing(
 
 
 def test_a_refused_list_leaves_the_mark_of_a_gang_that_it_would_have_satisfied() -> None:
-    made = here(vcore=9)
-    told(made, gang("g", 2))
-    told(made, members("g", "x", timed_out=True))
-    decisions = made.settle(applied(pod("y", gang="g", node="n"), pod("z", node="unknown")))
+    tree = tree_with_app(vcore=9)
+    submit(tree, gang("g", 2))
+    submit(tree, members("g", "x", timed_out=True))
+    decisions = tree.settle(applied(pod("y", gang="g", node="n"), pod("z", node="unknown")))
     assert [one.kind for one in decisions] == [Kind.REJECTED]
-    made.check()
+    tree.check()
 
-    made.settle(members("g", "later"))
-    made.check()
-    assert {ask.place for ask in made.snapshot().apps["p"].asks} == {AskPlace.PARKED}
+    tree.settle(members("g", "later"))
+    tree.check()
+    assert {ask.place for ask in tree.snapshot().apps["p"].asks} == {AskPlace.PARKED}

@@ -23,14 +23,18 @@ MAKING = PlacementRule(RuleName.PROVIDED, create=True)
 USER = PlacementRule(RuleName.USER)
 
 
-def ruled(*rules: PlacementRule, queues: tuple[Queue, ...] = (), **root: Any) -> Configuration:  # noqa: ANN401
+def configuration_with(
+    *rules: PlacementRule,
+    queues: tuple[Queue, ...] = (),
+    **root: Any,  # noqa: ANN401
+) -> Configuration:
     """Return a configuration with rules that nobody checked."""
     found = configuration(*queues, **root)
     return attrs.evolve(found, placement_rules=rules)
 
 
 def place(names: Names, event: AddApp) -> str:
-    """Give the queue in which an application is placed."""
+    """Return the queue in which an application is placed."""
     (started,) = [route for route in names.enter(event) if isinstance(route, StartApp)]
     entry = names.registry.leaf_of(started.identity.key)
     assert names.registry.queues[entry.config.path] is entry
@@ -38,16 +42,19 @@ def place(names: Names, event: AddApp) -> str:
 
 
 def test_the_queue_may_be_missing_only_with_rules() -> None:
-    assert place(Names(ruled(USER, queues=(queue("sue"),))), AddApp("a", user="sue")) == "root.sue"
+    assert (
+        place(Names(configuration_with(USER, queues=(queue("sue"),))), AddApp("a", user="sue"))
+        == "root.sue"
+    )
     message = Names(configuration(queue("sue"))).refused(AddApp("a", user="sue"))
     assert message == "queue: it is missing, and there are no placement rules to choose one"
 
 
 def test_new_rules_are_for_new_applications() -> None:
-    names = Names(ruled(USER, queues=(queue("sue"), queue("b"))))
+    names = Names(configuration_with(USER, queues=(queue("sue"), queue("b"))))
     assert place(names, AddApp("old", user="sue", queue="b")) == "root.sue"
 
-    names.enter(Configure(ruled(PROVIDED, queues=(queue("sue"), queue("b")))))
+    names.enter(Configure(configuration_with(PROVIDED, queues=(queue("sue"), queue("b")))))
     assert place(names, AddApp("new", user="sue", queue="b")) == "root.b"
     names.enter(Configure(configuration(queue("sue"), queue("b"))))
     assert place(names, AddApp("newer", user="sue", queue="b")) == "root.b"
@@ -55,10 +62,12 @@ def test_new_rules_are_for_new_applications() -> None:
 
 
 def test_a_configuration_that_is_refused_leaves_the_rules() -> None:
-    names = Names(ruled(USER, queues=(queue("sue"), queue("b"))))
+    names = Names(configuration_with(USER, queues=(queue("sue"), queue("b"))))
     names.enter(AddApp("old", user="sue"))
 
-    names.refused(Configure(ruled(PROVIDED, queues=(queue("sue", queue("c")), queue("b")))))
+    names.refused(
+        Configure(configuration_with(PROVIDED, queues=(queue("sue", queue("c")), queue("b"))))
+    )
     assert place(names, AddApp("new", user="sue", queue="b")) == "root.sue"
 
 
@@ -72,7 +81,7 @@ def test_a_refusal_says_why_each_rule_did_not_match() -> None:
     )
     closed = queue("closed", parent="true", properties={"queue.create": "disabled"})
 
-    message = Names(ruled(*rules, queues=(closed,))).refused(AddApp("a", user="sue"))
+    message = Names(configuration_with(*rules, queues=(closed,))).refused(AddApp("a", user="sue"))
     assert message == (
         "app: 'a': no placement rule matched: rule 1 (provided): the application has no queue; "
         "rule 2 (tag): the application has no tags.Team; "
@@ -98,7 +107,7 @@ def test_an_illegal_name_refuses_the_application(event: AddApp, message: str) ->
     rest = PlacementRule(RuleName.FIXED, "rest")
     tag = PlacementRule(RuleName.TAG, "t")
 
-    names = Names(ruled(MAKING, tag, USER, rest, queues=(queue("rest"),)))
+    names = Names(configuration_with(MAKING, tag, USER, rest, queues=(queue("rest"),)))
     assert names.refused(event).startswith(message)
 
 
@@ -107,7 +116,7 @@ def test_a_long_chain_of_parents_can_be_too_deep() -> None:
     for _ in range(49):
         rule = PlacementRule(RuleName.FIXED, "a.b", create=True, parent=rule)
 
-    assert "101 levels" in Names(ruled(rule)).refused(AddApp("a"))
+    assert "101 levels" in Names(configuration_with(rule)).refused(AddApp("a"))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +129,7 @@ def test_a_long_chain_of_parents_can_be_too_deep() -> None:
     ],
 )
 def test_tags_are_found_in_any_case(tags: Mapping[str, str], path: str) -> None:
-    config = ruled(
+    config = configuration_with(
         PlacementRule(RuleName.TAG, "Team"), queues=(queue("a"), queue("b"), queue("default"))
     )
 
@@ -130,8 +139,8 @@ def test_tags_are_found_in_any_case(tags: Mapping[str, str], path: str) -> None:
 FORCED: Final = {"application.create.force": "true"}
 
 
-def test_recovery_has_no_template_and_admits_everybody() -> None:
-    config = ruled(
+def test_recovery_has_no_template_and_admits_all_users() -> None:
+    config = configuration_with(
         PROVIDED, queues=(queue("q", submitacl="sue", childtemplate={"maxapplications": 1}),)
     )
     names = Names(config)
@@ -147,7 +156,7 @@ def test_recovery_has_no_template_and_admits_everybody() -> None:
 
 def test_recovery_has_no_template_of_root() -> None:
     document = {"childtemplate": {"maxapplications": 1}}
-    config = ruled(MAKING, queues=(queue("default"),))
+    config = configuration_with(MAKING, queues=(queue("default"),))
     root = attrs.evolve(
         config.root, template=configuration(queue("t", **document)).root.children[0].template
     )
@@ -161,7 +170,7 @@ def test_recovery_has_no_template_of_root() -> None:
 
 @pytest.mark.parametrize("name", ["root.@recovery@", "@RECOVERY@", "root.@Recovery@.x"])
 def test_no_rule_reaches_recovery(name: str) -> None:
-    names = Names(ruled(MAKING, queues=(queue("default"),)))
+    names = Names(configuration_with(MAKING, queues=(queue("default"),)))
     assert place(names, AddApp("a", queue=name)) == "root.default"
 
     names.enter(AddApp("forced", tags=FORCED))
@@ -172,7 +181,7 @@ def test_no_rule_reaches_recovery(name: str) -> None:
     ("config", "message"),
     [
         (
-            ruled(USER, queues=(queue("@recovery@", parent="true"),)),
+            configuration_with(USER, queues=(queue("@recovery@", parent="true"),)),
             "root.@recovery@: it is a parent",
         ),
     ],
@@ -182,17 +191,17 @@ def test_recovery_must_be_a_leaf(config: Configuration, message: str) -> None:
 
 
 def test_recovery_takes_nobody_while_it_drains() -> None:
-    names = Names(ruled(USER, queues=(queue("@recovery@"),)))
+    names = Names(configuration_with(USER, queues=(queue("@recovery@"),)))
     names.enter(AddApp("a", tags=FORCED))
-    names.enter(Configure(ruled(USER)))
+    names.enter(Configure(configuration_with(USER)))
 
     assert names.refused(AddApp("b", tags=FORCED)).endswith("root.@recovery@: it is draining")
 
 
 def test_below_a_queue_that_drains_nobody_is_placed() -> None:
-    names = Names(ruled(MAKING, queues=(queue("p", parent="true"), queue("default"))))
+    names = Names(configuration_with(MAKING, queues=(queue("p", parent="true"), queue("default"))))
     list(names.registry.tree.set_queue(QueueObject("x"), None, names.registry.queues["root.p"]))
-    names.enter(Configure(ruled(MAKING, queues=(queue("default"),))))
+    names.enter(Configure(configuration_with(MAKING, queues=(queue("default"),))))
 
     assert names.draining() == ["root.p"]
     assert place(names, AddApp("a", queue="root.p.x")) == "root.default"
@@ -202,7 +211,7 @@ def test_below_a_queue_that_drains_nobody_is_placed() -> None:
 def test_a_chain_of_fixed_parents_is_made_whole() -> None:
     above = PlacementRule(RuleName.FIXED, "Teams.One", create=True)
     rule = PlacementRule(RuleName.USER, create=True, parent=above)
-    names = Names(ruled(rule))
+    names = Names(configuration_with(rule))
 
     assert place(names, AddApp("a", user="Sue.b")) == "root.teams.one.sue_dot_b"
     assert names.registry.queues["root.teams.one"].config.is_parent
@@ -366,11 +375,11 @@ def test_the_rules_choose_as_the_model_does(
     rules: tuple[PlacementRule, ...],
     events: list[AddApp | tuple[Queue, ...]],
 ) -> None:
-    names = Names(ruled(*rules, queues=tree))
+    names = Names(configuration_with(*rules, queues=tree))
     for event in events:
         if not isinstance(event, AddApp):
             with suppress(RefusedError):
-                names.enter(Configure(ruled(*rules, queues=event)))
+                names.enter(Configure(configuration_with(*rules, queues=event)))
             continue
         if names.registry.has_app(event.app):
             names.enter(RemoveApp(event.app))

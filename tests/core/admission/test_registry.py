@@ -214,7 +214,7 @@ def test_what_is_about_an_unknown_application_is_refused(event: Admissible) -> N
     assert Names().refused(event) == "app: 'p' is unknown"
 
 
-def test_what_is_about_an_application_is_told_to_it() -> None:
+def test_requests_about_an_application_go_to_it() -> None:
     names = Names(configuration(queue("a")))
     names.add_app("p", "a")
     event = wish("p", priority=3)
@@ -311,11 +311,11 @@ def test_who_is_admitted() -> None:
     assert "'carol'" in names.refused(AddApp("p4", "d", user="carol"))
 
 
-def test_without_any_list_everybody_is_admitted() -> None:
+def test_without_any_list_all_users_are_admitted() -> None:
     assert Names(configuration(queue("a", submitacl=" "))).add_app("p", "a")
 
 
-def test_a_queue_that_is_not_made_for_somebody_refused() -> None:
+def test_no_queue_is_made_for_a_refused_user() -> None:
     names = Names(configuration(queue("a", parent="true", submitacl="alice")))
 
     names.refused(AddApp("p", "a.x.y", user="bob"))
@@ -595,9 +595,9 @@ def test_a_name_goes_back_to_where_it_was_and_drops_no_other(name: str) -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9))), st.integers(1, 4))
 def test_whatever_comes_the_latest_are_known(changes: list[tuple[bool, int]], kept: int) -> None:
     names, added, gone = RecentNames(kept), list[str](), set[str]()
-    for comes, number in changes:
+    for is_added, number in changes:
         name = str(number)
-        if comes:
+        if is_added:
             added = [*(one for one in added if one != name), name]
             gone.discard(name)
             names.add(name)
@@ -605,6 +605,6 @@ def test_whatever_comes_the_latest_are_known(changes: list[tuple[bool, int]], ke
             gone.add(name)
             names.discard(name)
         names.check()
-        assert (name in names) == comes
+        assert (name in names) == is_added
         assert set(added[-kept:]) - gone <= names.seen() <= set(added) - gone
         assert len(names.seen()) < 2 * kept

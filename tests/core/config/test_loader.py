@@ -273,7 +273,7 @@ def test_paths_stay_on_one_line_and_short() -> None:
     assert second.startswith("partitions[0]." + "c" * 60 + "…: unknown field")
 
 
-def test_what_an_unknown_property_may_mean_is_told_and_not_announced() -> None:
+def test_what_an_unknown_property_may_mean_is_reported_and_not_announced() -> None:
     """CONFIG-87."""
     queue = {"name": "a", "properties": {"prioritypolicy": "fence"}}
     document = {"partitions": [{"queues": [queue]}]}
@@ -281,10 +281,10 @@ def test_what_an_unknown_property_may_mean_is_told_and_not_announced() -> None:
 
     [message] = configuration.warnings
     assert message.endswith("unknown property 'prioritypolicy' is kept, without effect")
-    [told] = configuration.told
-    assert told.message.startswith(f"{message}; did you mean priority.policy")
-    assert (told.file, told.line) == ("f.yaml", 3)
-    assert told.path == "partitions[0].queues[0].properties.prioritypolicy"
+    [problem] = configuration.told
+    assert problem.message.startswith(f"{message}; did you mean priority.policy")
+    assert (problem.file, problem.line) == ("f.yaml", 3)
+    assert problem.path == "partitions[0].queues[0].properties.prioritypolicy"
 
 
 # CONFIG-87
@@ -300,8 +300,8 @@ def test_an_option_of_slurm_as_a_property(name: str, meant: str) -> None:
     queue = {"name": "a", "properties": {name: "01:00:00"}}
     configuration = load_configuration({"partitions": [{"queues": [queue]}]})
 
-    [told] = configuration.told
-    assert told.message.endswith(f"kept, without effect; did you mean {meant}?")
+    [problem] = configuration.told
+    assert problem.message.endswith(f"kept, without effect; did you mean {meant}?")
 
 
 @pytest.mark.parametrize(
@@ -453,7 +453,7 @@ def test_a_checksum(checksum: object) -> None:
         {"preemption": {"quotapreemptionenabled": None}},
     ],
 )
-def test_nothing_is_said_of_nothing(partition: dict[str, Any]) -> None:
+def test_empty_values_give_no_warnings(partition: dict[str, Any]) -> None:
     assert warnings_of({"checksum": ""}, **partition) == ()
 
 

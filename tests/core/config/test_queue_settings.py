@@ -38,7 +38,7 @@ ROOT = resolve({}, None)
 
 
 def leaf(own: Mapping[str, str], *above: Mapping[str, str]) -> Settings:
-    """Give the settings of a leaf below the root and some parents."""
+    """Return the settings of a leaf below the root and some parents."""
     parent = ROOT
     for properties in above:
         parent = resolve(properties, parent)
@@ -226,13 +226,13 @@ def written(queue: dict[str, Any], name: str = "q") -> dict[str, Any]:
 
 
 def counts_with(queue: dict[str, Any], name: str) -> int:
-    """Give the ``guaranteed`` with which a queue counts."""
+    """Return the ``guaranteed`` with which a queue counts."""
     total: int = sum(counts_with(child, name) for child in queue["below"])
     return queue["guaranteed"].get(name, 0) or total
 
 
 def is_fine(queue: dict[str, Any], above: dict[str, int], apps: int) -> bool:
-    """Say whether nothing below contradicts anything: each sentence as it stands."""
+    """Return whether nothing below contradicts anything: each sentence as it stands."""
     most = {**above, **queue["max"]}  # smaller where it is fine: checked next
     if any(amount > above.get(name, amount) for name, amount in queue["max"].items()):
         return False
@@ -297,17 +297,17 @@ def test_an_object_that_says_nothing_changes_nothing() -> None:
 
 
 def test_everything_that_is_said_is_set_and_the_rest_stays() -> None:
-    said = volcano_queue(
+    manifest = volcano_queue(
         "a", priority=7, reclaimable=False, max={"vcore": 9}, guaranteed={"memory": 2}
     )
-    config = with_object(GIVEN, said, ROOT_SETTINGS)
+    config = with_object(GIVEN, manifest, ROOT_SETTINGS)
 
     assert (config.max, config.guaranteed) == (Limits.of({"vcore": 9}), Resources({"memory": 2}))
     assert config.settings == attrs.evolve(GIVEN.settings, queue_priority=7, reclaimable=False)
     assert config.max_applications == 3
 
 
-def test_a_quota_of_nothing_is_said_too() -> None:
+def test_a_quota_of_nothing_is_shown_too() -> None:
     config = with_object(GIVEN, volcano_queue("a", max={}, guaranteed={}), ROOT_SETTINGS)
 
     assert (config.max, config.guaranteed) == (Limits(), Resources())
@@ -352,7 +352,7 @@ def tree_of(
     max: Limits = NO_LIMITS,  # noqa: A002
     max_applications: int = 0,
 ) -> QueueConfig:
-    """Give a root with the queue ``a`` and these below it, whatever a file could not say."""
+    """Return a root with the queue ``a`` and these below it, whatever a file could not say."""
     root = configuration(queue("a", queue("x"), parent=True)).root
     parent = attrs.evolve(
         root.children[0],

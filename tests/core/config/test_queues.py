@@ -97,7 +97,7 @@ def test_malformed(text: str) -> None:
 
 
 def path(*acls: str) -> list[QueueConfig]:
-    """Give queues of which each has one ACL; even ones to submit, odd ones to administer."""
+    """Return queues of which each has one ACL; even ones to submit, odd ones to administer."""
     queues: list[QueueConfig] = []
     for index, text in enumerate(acls):
         queue = QueueConfig(name=f"q{index}", path=f"root.q{index}", is_parent=True)
@@ -132,7 +132,7 @@ def test_admission(
     assert admits(path(*acls), user, groups, any_acl=True) is admitted
 
 
-def test_everybody_is_admitted_where_no_queue_has_an_acl() -> None:
+def test_all_users_are_admitted_where_no_queue_has_an_acl() -> None:
     assert admits(path(""), None, (), any_acl=False)
 
 
@@ -252,7 +252,7 @@ Entry = dict[str, Any]
 
 
 def paths(*queues: Any, **partition: Any) -> list[str]:  # noqa: ANN401
-    """Give the paths of what is refused, from the partition on."""
+    """Return the paths of what is refused, from the partition on."""
     with pytest.raises(ConfigError) as caught:
         configuration(*queues, **partition)
     return [problem.path.split(".", 1)[1] for problem in caught.value.problems]
@@ -293,7 +293,7 @@ def test_an_entry_that_says_nothing_is_refused(entry: Entry | None) -> None:
 
 
 def nested(*levels: Entry) -> Any:  # noqa: ANN401
-    """Give queues inside one another, each with one entry."""
+    """Return queues inside one another, each with one entry."""
     *above, last = levels
     made = queue("q", limits=[last])
     for level in reversed(above):

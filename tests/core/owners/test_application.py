@@ -35,7 +35,7 @@ from muster_core.structures.shapes import Shape
 from muster_core.structures.steps import PART, SIZE
 from muster_core.values.application_states import AppState
 from muster_core.values.priority import MAX_PRIORITY
-from tests.core.building import Application, said, told, wish
+from tests.core.building import Application, decisions_of, summaries_of, wish
 
 
 def test_an_application_begins_as_new() -> None:
@@ -43,7 +43,9 @@ def test_an_application_begins_as_new() -> None:
     report = app.tell(Enlist(app.origin()))
 
     assert app.state() is AppState.NEW
-    assert said(report) == [Decision(Kind.APP_STATE, app="app", queue="root.a", state="New")]
+    assert decisions_of(report) == [
+        Decision(Kind.APP_STATE, app="app", queue="root.a", state="New")
+    ]
     assert report.values == Values(None, {}, {})
     assert not report.gone
 
@@ -167,7 +169,7 @@ def test_withdrawing_a_pending_ask() -> None:
     app.add(wish(count=2))
     report = app.withdraw("x-0")
 
-    assert told(report) == ["released x-0 removed"]
+    assert summaries_of(report) == ["released x-0 removed"]
     assert isinstance(report.actions[0], AskWithdrawn)
     assert report.values.pending == {"vcore": 1}
 
@@ -177,7 +179,7 @@ def test_the_last_ask_that_goes_makes_it_completing() -> None:
     app.add(wish())
     report = app.withdraw("x")
 
-    assert told(report) == ["released x removed", "Completing"]
+    assert summaries_of(report) == ["released x removed", "Completing"]
     assert app.state() is AppState.COMPLETING
 
 
@@ -187,7 +189,7 @@ def test_releasing_a_bound_ask() -> None:
     (held, _) = app.commit("x-0", "x-1")
     report = app.release("x-0")
 
-    assert told(report) == ["released x-0 n completed"]
+    assert summaries_of(report) == ["released x-0 n completed"]
     assert report.actions[0] == AllocationEnded(held)
     assert report.values == Values(None, {}, {"vcore": 1})
 
@@ -238,7 +240,10 @@ def test_an_allocation_that_completes_by_itself() -> None:
     app.add(wish(run_for_us=5))
     app.commit("x")
 
-    assert told(app.tell(Complete(app.origin(), "x"))) == ["released x n completed", "Completing"]
+    assert summaries_of(app.tell(Complete(app.origin(), "x"))) == [
+        "released x n completed",
+        "Completing",
+    ]
 
 
 def test_a_lost_node_makes_its_asks_pending_again_in_bind_order() -> None:
@@ -248,7 +253,7 @@ def test_a_lost_node_makes_its_asks_pending_again_in_bind_order() -> None:
     app.commit("x-1", node="other")
     report = app.tell(LoseNode(app.origin(), "lost"))
 
-    assert told(report) == ["released x-2 lost node_lost", "released x-0 lost node_lost"]
+    assert summaries_of(report) == ["released x-2 lost node_lost", "released x-0 lost node_lost"]
     assert report.values == Values(4, {"vcore": 2}, {"vcore": 1})
     assert app.state() is AppState.RUNNING
 
@@ -300,7 +305,7 @@ def test_very_many_asks_are_refused_with_all_of_their_count() -> None:
 
     report = app.close()
     assert report.credits == 1
-    assert [decision.message for decision in said(report)] == [
+    assert [decision.message for decision in decisions_of(report)] == [
         "ask: 'x-2000' is already an ask of application 'app'"
     ]
     assert app.machine.snapshot() == before
@@ -392,7 +397,7 @@ def test_dismissal_releases_everything_in_order_of_submission() -> None:
     app.commit("c", "b-1")
     report = app.tell(Dismiss(app.origin()))
 
-    assert told(report) == [
+    assert summaries_of(report) == [
         "released a removed",
         "released b-0 removed",
         "released b-1 n removed",
@@ -412,7 +417,13 @@ def test_a_report_answers_every_request_once() -> None:
     )
 
     assert (report.credits, report.epoch) == (4, 1)
-    assert told(report) == ["New", "Accepted", "rejected", "released x removed", "Completing"]
+    assert summaries_of(report) == [
+        "New",
+        "Accepted",
+        "rejected",
+        "released x removed",
+        "Completing",
+    ]
     assert app.close() == attrs.evolve(report, epoch=2, credits=0, actions=())
 
 
@@ -461,8 +472,8 @@ class Applications(RuleBasedStateMachine):
     def names(self, *, bound: bool) -> list[str]:
         return [name for name, ask in self.plain.items() if (ask.node is not None) == bound]
 
-    def heard(self, report: AppReport, *, refused: bool) -> None:
-        assert (Kind.REJECTED in [decision.kind for decision in said(report)]) == refused
+    def check_refused(self, report: AppReport, *, refused: bool) -> None:
+        assert (Kind.REJECTED in [decision.kind for decision in decisions_of(report)]) == refused
 
     @rule(
         name=st.sampled_from("abc"),
@@ -474,7 +485,7 @@ class Applications(RuleBasedStateMachine):
         names = [name] if members is None else [f"{name}-{number}" for number in range(members)]
         clash = any(one in self.plain for one in names)
         report = self.app.add(wish(name=name, count=members, priority=priority, vcore=vcore))
-        self.heard(report, refused=clash)
+        self.check_refused(report, refused=clash)
         if not clash:
             self.plain |= {one: PlainAsk(priority, vcore) for one in names}
 
@@ -489,7 +500,7 @@ class Applications(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["a", "b-0", "c-1"]))
     def withdraw(self, name: str) -> None:
         there = name in self.names(bound=False)
-        self.heard(self.app.withdraw(name), refused=not there)
+        self.check_refused(self.app.withdraw(name), refused=not there)
         if there:
             del self.plain[name]
 
@@ -497,26 +508,26 @@ class Applications(RuleBasedStateMachine):
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(self.names(bound=True)))
-        self.heard(self.app.release(name), refused=False)
+        self.check_refused(self.app.release(name), refused=False)
         del self.plain[name]
 
     @rule(name=st.sampled_from(["a", "b-0", "c-1"]))
     def undo(self, name: str) -> None:
         there = name in self.names(bound=True)
-        self.heard(self.app.undo(name), refused=not there)
+        self.check_refused(self.app.undo(name), refused=not there)
         if there:
             self.plain[name].node = None
 
     @rule(name=st.sampled_from(["a", "b-0", "c-1"]), times=st.integers(1, 2))
     def spoil(self, name: str, times: int) -> None:
-        self.heard(self.app.spoil(name, times), refused=name not in self.plain)
+        self.check_refused(self.app.spoil(name, times), refused=name not in self.plain)
 
     @rule(node=st.sampled_from(["n", "m"]))
     def lose_node(self, node: str) -> None:
         lost = [name for name, ask in self.plain.items() if ask.node == node]
         report = self.app.tell(LoseNode(self.app.origin(), node))
-        assert sorted(decision.ask or "" for decision in said(report)) == sorted(lost)
-        assert all(decision.reason is Reason.NODE_LOST for decision in said(report))
+        assert sorted(decision.ask or "" for decision in decisions_of(report)) == sorted(lost)
+        assert all(decision.reason is Reason.NODE_LOST for decision in decisions_of(report))
         for name in lost:
             self.plain[name].node = None
 

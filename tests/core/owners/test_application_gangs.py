@@ -45,7 +45,7 @@ WAITING, BOUND = AskPlace.WAITING, AskPlace.BOUND
 
 
 class Application:
-    """An application with members of gangs, and what a coordinator would tell it."""
+    """An application with members of gangs, driven as a coordinator drives it."""
 
     def __init__(self) -> None:
         self.machine = ApplicationMachine(identity())
@@ -96,8 +96,8 @@ class Application:
         return dict(self.machine.values().allocated)
 
 
-def told(report: AppReport) -> list[str]:
-    """Give what is said of asks, and where members are said to be, in short and in order."""
+def lines_of(report: AppReport) -> list[str]:
+    """Return decisions about asks and moves of members, in short and in order."""
     found: list[tuple[tuple[int, int, int], str]] = []
     for action in report.actions:
         match action:
@@ -115,7 +115,7 @@ def told(report: AppReport) -> list[str]:
 
 
 def waiting_one() -> Application:
-    """Give an application of which ``x-0`` waits and ``x-1`` is pending."""
+    """Return an application of which ``x-0`` waits and ``x-1`` is pending."""
     app = Application()
     app.add("x", 2)
     app.wait("x-0")
@@ -157,8 +157,8 @@ def test_what_waited_waits_on_another_node() -> None:
 def test_what_waits_can_be_removed_but_has_not_finished() -> None:
     app = waiting_one()
 
-    assert told(app.tell(ReleaseAsk(app.origin(), "x-0"))) == ["rejected"]
-    assert told(app.tell(WithdrawAsk(app.origin(), "x-0"))) == [
+    assert lines_of(app.tell(ReleaseAsk(app.origin(), "x-0"))) == ["rejected"]
+    assert lines_of(app.tell(WithdrawAsk(app.origin(), "x-0"))) == [
         "released x-0 n removed",
         "x-0 gone",
     ]
@@ -178,7 +178,7 @@ def test_waiting_members_of_a_lost_node_are_pending() -> None:
     app = waiting_one()
     app.wait("x-1", node="m")
 
-    assert told(app.tell(LoseNode(app.origin(), "n"))) == [
+    assert lines_of(app.tell(LoseNode(app.origin(), "n"))) == [
         "released x-0 n node_lost",
         "x-0 pending lost",
     ]
@@ -199,7 +199,7 @@ def test_a_member_that_was_not_started_is_lost_to_its_gang() -> None:
     app.add("x", 2)
     app.commit(bound=app.held("x-0", "x-1"))
 
-    assert told(app.tell(UndoBind(app.origin(), "x-0"))) == [
+    assert lines_of(app.tell(UndoBind(app.origin(), "x-0"))) == [
         "released x-0 n bind_failed",
         "x-0 pending lost",
     ]
@@ -225,7 +225,7 @@ def test_a_member_that_was_not_started_is_parked_if_its_gang_has_timed_out(
 def test_what_waits_was_not_bound_and_cannot_fail_to_start() -> None:
     app = waiting_one()
 
-    assert told(app.tell(UndoBind(app.origin(), "x-0"))) == ["rejected"]
+    assert lines_of(app.tell(UndoBind(app.origin(), "x-0"))) == ["rejected"]
     assert app.places() == {"x-0": WAITING, "x-1": PENDING}
 
 
@@ -236,7 +236,7 @@ def test_members_give_up_their_nodes_in_the_order_that_is_asked_for() -> None:
     app = waiting_one()
     app.wait("x-1")
 
-    assert told(app.roll_back("x-1", "x-0")) == [
+    assert lines_of(app.roll_back("x-1", "x-0")) == [
         "released x-1 n gang_rollback",
         "x-1 pending",
         "released x-0 n gang_rollback",
@@ -248,14 +248,14 @@ def test_members_give_up_their_nodes_in_the_order_that_is_asked_for() -> None:
 def test_members_that_give_up_their_nodes_may_be_parked() -> None:
     app = waiting_one()
 
-    assert told(app.roll_back("x-0", park=True))[-1] == "x-0 parked"
+    assert lines_of(app.roll_back("x-0", park=True))[-1] == "x-0 parked"
     assert app.places() == {"x-0": PARKED, "x-1": PENDING}
 
 
 def test_who_does_not_wait_any_more_gives_up_nothing() -> None:
     app = waiting_one()
 
-    assert told(app.roll_back("x-1", "gone")) == []
+    assert lines_of(app.roll_back("x-1", "gone")) == []
 
 
 def test_parked_asks_count_for_nothing_but_are_there() -> None:
@@ -270,17 +270,17 @@ def test_parked_asks_count_for_nothing_but_are_there() -> None:
 def test_asks_are_parked_and_pending_again() -> None:
     app = waiting_one()
 
-    assert told(app.tell(ParkAsks(app.origin(), ("x-1",)))) == ["x-1 parked"]
+    assert lines_of(app.tell(ParkAsks(app.origin(), ("x-1",)))) == ["x-1 parked"]
     assert app.machine.values().pending == {}
-    assert told(app.tell(UnparkAsks(app.origin(), ("x-1",)))) == ["x-1 pending"]
+    assert lines_of(app.tell(UnparkAsks(app.origin(), ("x-1",)))) == ["x-1 pending"]
     assert app.machine.values().pending == {"vcore": 1}
 
 
 def test_what_is_not_there_is_not_parked() -> None:
     app = waiting_one()
 
-    assert told(app.tell(ParkAsks(app.origin(), ("x-0", "gone")))) == []
-    assert told(app.tell(UnparkAsks(app.origin(), ("x-1", "gone")))) == []
+    assert lines_of(app.tell(ParkAsks(app.origin(), ("x-0", "gone")))) == []
+    assert lines_of(app.tell(UnparkAsks(app.origin(), ("x-1", "gone")))) == []
     assert app.places() == {"x-0": WAITING, "x-1": PENDING}
 
 
@@ -293,7 +293,7 @@ def test_a_name_is_taken_wherever_its_ask_is(place: AskPlace) -> None:
     elif place is BOUND:
         app.commit(bound=app.held("x"))
 
-    assert told(app.add("x")) == ["rejected"]
+    assert lines_of(app.add("x")) == ["rejected"]
     assert app.places() == {"x": place}
 
 
@@ -306,7 +306,7 @@ def test_an_ask_that_comes_bound() -> None:
 
     (placed,) = (action for action in report.actions if isinstance(action, AllocationAdded))
     assert (placed.allocation.node, placed.allocation.number) == ("n", 7)
-    assert told(report) == ["bound x n"]
+    assert lines_of(report) == ["bound x n"]
     assert (app.places(), app.allocated()) == ({"x": BOUND}, {"vcore": 1})
     assert app.state() is AppState.STARTING
 
@@ -323,7 +323,7 @@ def test_an_ask_is_over_wherever_it_is(place: AskPlace) -> None:
 
     node = " n" if place in {WAITING, BOUND} else ""
     report = app.tell(FinishAsk(app.origin(), "x", Reason.REMOVED))
-    assert told(report) == [f"released x{node} removed", "x gone"]
+    assert lines_of(report) == [f"released x{node} removed", "x gone"]
     assert app.places() == {}
     assert app.state() is AppState.COMPLETING
 
@@ -338,7 +338,7 @@ def test_everything_goes_with_the_application_in_the_order_of_submission() -> No
     app.commit(bound=app.held("d"))
     report = app.tell(Dismiss(app.origin()))
 
-    assert [line for line in told(report) if line.startswith("released")] == [
+    assert [line for line in lines_of(report) if line.startswith("released")] == [
         "released a removed",
         "released b n removed",
         "released c removed",
@@ -365,7 +365,7 @@ class Members(RuleBasedStateMachine):
     def at(self, *places: AskPlace) -> list[str]:
         return [name for name, ask in self.plain.items() if ask.place in places]
 
-    def some(self, data: st.DataObject, *places: AskPlace) -> tuple[str, ...]:
+    def draw_asks(self, data: st.DataObject, *places: AskPlace) -> tuple[str, ...]:
         names = self.at(*places)
         drawn = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
         return tuple(drawn)
@@ -374,7 +374,7 @@ class Members(RuleBasedStateMachine):
     def add(self, parked: bool, members: int) -> None:
         name = f"x{next(self.names)}"
         event = self.app.add(name, members, parked=parked)
-        assert told(event) == []
+        assert lines_of(event) == []
         place = PARKED if parked else PENDING
         self.plain |= {f"{name}-{number}": PlainAsk(place) for number in range(members)}
         if parked:
@@ -388,8 +388,8 @@ class Members(RuleBasedStateMachine):
 
     @rule(data=st.data(), node=st.sampled_from("nm"))
     def a_round(self, data: st.DataObject, node: str) -> None:
-        released = self.some(data, WAITING)
-        waiting = self.some(data, PENDING)
+        released = self.draw_asks(data, WAITING)
+        waiting = self.draw_asks(data, PENDING)
         left = [name for name in self.at(WAITING) if name not in released]
         bound = tuple(data.draw(st.lists(st.sampled_from(left), unique=True))) if left else ()
         nodes = {name: self.plain[name].node or "" for name in bound}
@@ -404,13 +404,13 @@ class Members(RuleBasedStateMachine):
 
     @rule(data=st.data(), park=st.booleans())
     def roll_back(self, data: st.DataObject, park: bool) -> None:
-        names = self.some(data, WAITING)
+        names = self.draw_asks(data, WAITING)
         self.app.roll_back(*names, park=park)
         self.plain |= {name: PlainAsk(PARKED if park else PENDING) for name in names}
 
     @rule(data=st.data(), park=st.booleans())
     def park(self, data: st.DataObject, park: bool) -> None:
-        names = self.some(data, PENDING if park else PARKED)
+        names = self.draw_asks(data, PENDING if park else PARKED)
         request = ParkAsks if park else UnparkAsks
         self.app.tell(request(self.app.origin(), names))
         self.plain |= {name: PlainAsk(PARKED if park else PENDING) for name in names}
@@ -425,7 +425,7 @@ class Members(RuleBasedStateMachine):
 
     @rule(data=st.data(), park=st.booleans())
     def undo(self, data: st.DataObject, park: bool) -> None:
-        names = self.some(data, BOUND)
+        names = self.draw_asks(data, BOUND)
         gang = "default/g" if park else None
         for name in names:
             report = self.app.tell(UndoBind(self.app.origin(), name, timed_out=gang))
@@ -436,7 +436,7 @@ class Members(RuleBasedStateMachine):
     @precondition(lambda self: self.plain)
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
-        for name in self.some(data, *AskPlace):
+        for name in self.draw_asks(data, *AskPlace):
             self.app.tell(FinishAsk(self.app.origin(), name, Reason.COMPLETED))
             del self.plain[name]
 

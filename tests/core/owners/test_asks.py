@@ -45,20 +45,20 @@ from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import PART
 from muster_core.values.application_states import AppState
 from tests.core.admission.objects import members
-from tests.core.building import Application, allocation, ask, identity, said, wish
+from tests.core.building import Application, allocation, ask, decisions_of, identity, wish
 
 
-def of(
+def two_asks(
     seq: int, priority: int = 0, *, event: int | None = None, gang: str | None = None
 ) -> list[Ask]:
-    """Give two asks that come in one event."""
+    """Return two asks that come in one event."""
     name = f"x{seq}"
-    says = wish(name=name, count=2) if gang is None else members(gang, name, 2)
-    return list(asks_of(AddAsks(Origin(seq, event=event), says, priority)).values())
+    request = wish(name=name, count=2) if gang is None else members(gang, name, 2)
+    return list(asks_of(AddAsks(Origin(seq, event=event), request, priority)).values())
 
 
 def test_an_ask_says_by_name_what_its_place_is_made_of() -> None:
-    first, second = of(7, 3, event=5, gang="g")
+    first, second = two_asks(7, 3, event=5, gang="g")
 
     assert (second.rank, second.creation, second.group) == (-3, 5, second.gang)
     assert (first.seq, second.seq) == (7, 7)
@@ -67,7 +67,7 @@ def test_an_ask_says_by_name_what_its_place_is_made_of() -> None:
 
 
 def test_the_place_of_a_member_has_the_creation_of_its_gang() -> None:
-    ask, _ = of(7, 3, gang="g")
+    ask, _ = two_asks(7, 3, gang="g")
 
     assert ask.order_in(2) == (-3, 2, ask.group, 7, 0)
     assert ask.order_in(0) == (-3, 0, ask.group, 7, 0)
@@ -76,7 +76,14 @@ def test_the_place_of_a_member_has_the_creation_of_its_gang() -> None:
 
 def test_asks_compare_as_their_places_do() -> None:
     # Each has another name than its place would give it.
-    asks = [*of(9, 1), *of(8, 2), *of(7, 1), *of(6, 1, event=2), *of(5), *of(4, 1, gang="g")]
+    asks = [
+        *two_asks(9, 1),
+        *two_asks(8, 2),
+        *two_asks(7, 1),
+        *two_asks(6, 1, event=2),
+        *two_asks(5),
+        *two_asks(4, 1, gang="g"),
+    ]
 
     for one, other in product(asks, asks):
         assert (one < other) is (one.order < other.order)
@@ -87,7 +94,7 @@ ORDER = (3, 1, 0)
 
 
 def moves_of(*pending: Ask) -> tuple[AskMoves, AskPlaces]:
-    """Give the moves and the places of an application that has reported its pending asks."""
+    """Return the moves and the places of an application that has reported its pending asks."""
     places = AskPlaces()
     moves = AskMoves(places, AskMessages(identity(), places))
     moves.add({one.name: one for one in pending})
@@ -97,7 +104,7 @@ def moves_of(*pending: Ask) -> tuple[AskMoves, AskPlaces]:
 
 
 def member(name: str) -> Ask:
-    """Give a member of a gang."""
+    """Return a member of a gang."""
     return ask(name, vcore=1)._replace(gang="default/g")
 
 
@@ -161,9 +168,9 @@ def test_what_held_a_node_is_given_up_and_put_back() -> None:
     moves.give_up(held, Reason.NODE_LOST, ORDER)
     moves.put_back(one, ORDER, park=True, lost=True, was_bound=True)
 
-    freed, said, *rest = moves.actions
-    assert isinstance(said, DecisionMade)
-    assert (freed, said.decision.reason) == (AllocationEnded(held), Reason.NODE_LOST)
+    freed, made, *rest = moves.actions
+    assert isinstance(made, DecisionMade)
+    assert (freed, made.decision.reason) == (AllocationEnded(held), Reason.NODE_LOST)
     assert rest == [
         AskParked(one, was_bound=True),
         MemberMoved(ORDER, one, AskPlace.PARKED, lost=True),
@@ -244,7 +251,7 @@ def test_a_bound_ask_that_was_not_started_is_pending_again() -> None:
     before = app.asks["x-0"]
     report = app.undo("x-0")
 
-    assert said(report) == [
+    assert decisions_of(report) == [
         Decision(
             Kind.RELEASED,
             app="app",
@@ -326,7 +333,7 @@ def test_an_ask_that_failed_is_pending_again_with_one_retry_less() -> None:
     before = app.asks["x"]
     report = fail(app, message="exit status 3")
 
-    assert said(report) == [released(Reason.FAILED, "exit status 3")]
+    assert decisions_of(report) == [released(Reason.FAILED, "exit status 3")]
     assert app.asks["x"] == before._replace(retries=1)
     assert app.was_bound["x"]
     assert app.state() is AppState.STARTING
@@ -340,7 +347,7 @@ def test_an_ask_without_a_retry_is_gone() -> None:
     app.spoil("x")
     report = fail(app, message="exit status 3")
 
-    assert said(report)[0] == released(Reason.FAILED, "exit status 3")
+    assert decisions_of(report)[0] == released(Reason.FAILED, "exit status 3")
     assert app.machine.snapshot().asks == ()
     assert app.state() is AppState.COMPLETING
 
@@ -364,7 +371,7 @@ def test_what_a_completed_ask_has_to_say(message: str) -> None:
     app.commit("x")
     report = app.tell(ReleaseAsk(app.origin(), "x", message))
 
-    assert said(report)[0] == released(Reason.COMPLETED, message)
+    assert decisions_of(report)[0] == released(Reason.COMPLETED, message)
 
 
 @pytest.mark.parametrize(
@@ -522,7 +529,7 @@ def test_what_it_knows_outlasts_the_loss_of_its_node() -> None:
 
 
 def lose(app: ApplicationWithBinds, *timed_out: str) -> dict[str, bool]:
-    """Give for each ask that lost its node whether its delay begins anew."""
+    """Return for each ask that lost its node whether its delay begins anew."""
     report = app.tell(LoseNode(app.origin(), "n", frozenset(timed_out)))
     found = [action for action in report.actions if isinstance(action, AsksPending | AskParked)]
     return {

@@ -96,7 +96,7 @@ HAPPENINGS: dict[GangTrigger, tuple[ToGang, ...]] = {
     GangTrigger.EMPTIED: (MoveMember(A, None), MoveMember(B, None)),
     GangTrigger.RETRIED: (RetryGang((2, 2, 0)),),
 }
-"""What is told to a gang with the members A and B for each thing that may happen."""
+"""The messages that bring each trigger about, for a gang with the members A and B."""
 
 
 @pytest.mark.parametrize(("state", "trigger"), list(product(GangState, GangTrigger)))
@@ -170,7 +170,7 @@ def test_a_report_says_what_defines_it() -> None:
     assert (answer.state, answer.gone) == (GangState.GATHERING, False)
 
 
-def test_a_report_says_what_it_was_told_of_its_cycle_and_its_wait() -> None:
+def test_a_report_has_the_cycle_and_the_wait_of_its_messages() -> None:
     answer = report(machine(*DEFINED, commit((A, WAITING), cycle_valid=False, since_us=8)))
 
     assert (answer.cycle_valid, answer.since_us) == (False, 8)
@@ -199,7 +199,7 @@ def test_the_snapshot_shows_every_member_in_its_place() -> None:
     )
 
 
-def test_members_of_the_same_name_are_told_apart_by_their_applications() -> None:
+def test_members_of_the_same_name_differ_by_their_applications() -> None:
     gang = machine(join(A), join(MemberKey(2, "other", "a")), MoveMember(A, None))
 
     assert gang.snapshot().pending == (("other", "a"),)
@@ -212,18 +212,18 @@ def test_who_waits_anew_is_last() -> None:
     assert gang.snapshot().waiting == (("app", "b"), ("app", "a"))
 
 
-# What is said
+# Decisions
 
 
 def test_a_member_that_comes_bound_satisfies_its_gang_once() -> None:
     gang = machine(join(A), JoinGang((B,), BOUND, (3, 0, 1)), JoinGang((C,), BOUND, (4, 0, 1)))
 
-    said = (DecisionMade((3, 0, 1), Decision(Kind.GANG_SATISFIED, gang=NAME)),)
-    assert report(gang).decisions == said
+    decisions = (DecisionMade((3, 0, 1), Decision(Kind.GANG_SATISFIED, gang=NAME)),)
+    assert report(gang).decisions == decisions
     assert report(gang, epoch=2).decisions == ()
 
 
-def test_a_mark_is_said_once() -> None:
+def test_a_mark_is_announced_once() -> None:
     gang = machine(*PLACES[GangState.TIMED_OUT], MarkGang((2, 1, 0)))
 
     assert report(gang).decisions == (
@@ -258,7 +258,7 @@ def test_satisfied_when_those_that_are_left_are_too_few_to_begin_anew() -> None:
     assert gang.state is GangState.SATISFIED
 
 
-def test_satisfied_without_a_definition_whoever_is_lost() -> None:
+def test_satisfied_without_a_definition_whichever_member_is_lost() -> None:
     gang = machine(join(A, place=BOUND), join(B, place=BOUND))
     gang.handle(MoveMember(A, PENDING, lost=True))
     gang.handle(MoveMember(B, PENDING, lost=True))
@@ -325,7 +325,7 @@ def test_without_members_it_is_as_new(state: GangState) -> None:
 
 @attrs.define
 class PlainGang:
-    """What a gang is, said without states."""
+    """A model of a gang without states."""
 
     members: dict[str, AskPlace] = attrs.field(factory=dict[str, AskPlace])
     defined: bool = False
@@ -363,7 +363,7 @@ class Gangs(RuleBasedStateMachine):
         self.plain.put(name, place)
 
     def end_batch(self, *kinds: Kind, moves: dict[str, AskPlace] | None = None) -> None:
-        """Hear the gang, which is to have said this; then commit what the rounds did."""
+        """Take the report of the gang, with these decisions; then commit what the rounds did."""
         plain = self.plain
         answer = report_unchecked(self.machine, next(self.epochs))
         assert [made.decision.kind for made in answer.decisions] == list(kinds)
@@ -389,7 +389,7 @@ class Gangs(RuleBasedStateMachine):
         )
         self.machine.check()
 
-    def some(self, data: st.DataObject, *places: AskPlace) -> list[str]:
+    def draw_members(self, data: st.DataObject, *places: AskPlace) -> list[str]:
         names = [name for place in places for name in self.plain.at(place)]
         return data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
 
@@ -421,16 +421,16 @@ class Gangs(RuleBasedStateMachine):
         name = f"m{next(self.names)}"
         self.tell(JoinGang((member(name),), BOUND, (1, 0, 1)))
         self.plain.members[name] = BOUND
-        said = [] if self.plain.satisfied else [Kind.GANG_SATISFIED]
+        kinds = [] if self.plain.satisfied else [Kind.GANG_SATISFIED]
         self.plain.satisfied, self.plain.timed_out = True, False
         for other in self.plain.at(PARKED):
             self.move(other, PENDING)
-        self.end_batch(*said, moves=dict.fromkeys(self.plain.at(WAITING), BOUND))
+        self.end_batch(*kinds, moves=dict.fromkeys(self.plain.at(WAITING), BOUND))
 
     @precondition(lambda self: self.plain.members)
     @rule(data=st.data())
     def members_go(self, data: st.DataObject) -> None:
-        for name in self.some(data, *AskPlace):
+        for name in self.draw_members(data, *AskPlace):
             self.move(name, None)
         if not self.plain.members:
             defined = self.plain.defined
@@ -439,7 +439,7 @@ class Gangs(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def a_node_is_lost(self, data: st.DataObject) -> None:
-        lost = self.some(data, BOUND, WAITING)
+        lost = self.draw_members(data, BOUND, WAITING)
         for name in lost:
             self.move(name, PARKED if self.plain.timed_out else PENDING, lost=True)
         enough = self.plain.defined and len(self.plain.members) >= DEFINITION.min_member
@@ -450,12 +450,12 @@ class Gangs(RuleBasedStateMachine):
     @precondition(lambda self: self.plain.members and not self.plain.satisfied)
     @rule()
     def the_time_is_over(self) -> None:
-        said = [] if self.plain.timed_out else [Kind.GANG_TIMED_OUT]
+        kinds = [] if self.plain.timed_out else [Kind.GANG_TIMED_OUT]
         self.tell(MarkGang((1, 1, 0)))
         self.plain.timed_out = True
         for name in (*self.plain.at(WAITING), *self.plain.at(PENDING)):
             self.move(name, PARKED)
-        self.end_batch(*said)
+        self.end_batch(*kinds)
 
     # GANG-59
     @precondition(lambda self: self.plain.timed_out)
@@ -471,17 +471,17 @@ class Gangs(RuleBasedStateMachine):
     @rule(data=st.data(), cycle_valid=st.booleans())
     def a_round_that_is_not_enough(self, data: st.DataObject, *, cycle_valid: bool) -> None:
         if self.plain.satisfied:
-            moves = dict.fromkeys(self.some(data, PENDING), BOUND)
+            moves = dict.fromkeys(self.draw_members(data, PENDING), BOUND)
         else:
-            moves = dict.fromkeys(self.some(data, PENDING), WAITING)
-            moves |= dict.fromkeys(self.some(data, WAITING), PENDING)
+            moves = dict.fromkeys(self.draw_members(data, PENDING), WAITING)
+            moves |= dict.fromkeys(self.draw_members(data, WAITING), PENDING)
         self.plain.cycle_valid = cycle_valid
         self.end_batch(moves=moves)
 
     @precondition(lambda self: self.plain.defined and not self.plain.timed_out)
     @rule(data=st.data())
     def a_round_that_is_enough(self, data: st.DataObject) -> None:
-        moves = dict.fromkeys((*self.plain.at(WAITING), *self.some(data, PENDING)), BOUND)
+        moves = dict.fromkeys((*self.plain.at(WAITING), *self.draw_members(data, PENDING)), BOUND)
         self.plain.satisfied = self.plain.satisfied or bool(moves or self.plain.at(BOUND))
         self.end_batch(moves=moves)
 
@@ -512,7 +512,7 @@ class Gangs(RuleBasedStateMachine):
 
 
 def report_unchecked(gang: GangMachine, epoch: int) -> GangReport:
-    """Hear a gang in the middle of a batch, while its wait has no beginning yet."""
+    """Take the report of a gang in the middle of a batch, while its wait has no beginning yet."""
     answer = gang.handle(Close(epoch))
     assert answer is not None
     return answer

@@ -60,8 +60,10 @@ def machine(*, is_parent: bool = False, fence: bool = False, offset: int = 0) ->
     return QueueMachine(2, 1, config)
 
 
-def hear(queue: QueueMachine, *reports: AppReport | QueueReport, epoch: int = 1) -> QueueReport:
-    """Let a queue hear the reports of an epoch; give its own."""
+def pass_reports(
+    queue: QueueMachine, *reports: AppReport | QueueReport, epoch: int = 1
+) -> QueueReport:
+    """Pass the reports of an epoch to a queue; return its own."""
     for report in reports:
         assert queue.handle(report) is None
     answer = queue.handle(Expect(epoch, len(reports)))
@@ -72,7 +74,7 @@ def hear(queue: QueueMachine, *reports: AppReport | QueueReport, epoch: int = 1)
 
 def test_a_new_queue_has_nothing_and_no_priority() -> None:
     queue = machine()
-    report = hear(queue)
+    report = pass_reports(queue)
 
     assert queue.path == "root.a"
     assert report == QueueReport(1, queue.summary(), (), ())
@@ -81,7 +83,7 @@ def test_a_new_queue_has_nothing_and_no_priority() -> None:
 
 def test_children_are_added_up() -> None:
     queue = machine(offset=10)
-    report = hear(
+    report = pass_reports(
         queue,
         app_report(5, Values(3, {"vcore": 1}, {"vcore": 2, "memory": 1})),
         app_report(6, Values(7, {"vcore": 4, "gpu": 1}, {})),
@@ -94,15 +96,15 @@ def test_children_are_added_up() -> None:
 
 def test_a_child_that_reports_again_counts_once() -> None:
     queue = machine()
-    hear(queue, app_report(5, pending(3, 4)))
-    hear(queue, app_report(5, pending(1, 2)), epoch=2)
+    pass_reports(queue, app_report(5, pending(3, 4)))
+    pass_reports(queue, app_report(5, pending(1, 2)), epoch=2)
 
     assert queue.values() == pending(1, 2)
 
 
 def test_only_children_with_something_pending_count() -> None:
     queue = machine()
-    hear(queue, app_report(5, Values(None, {}, {"vcore": 9})), app_report(6, pending(-4)))
+    pass_reports(queue, app_report(5, Values(None, {}, {"vcore": 9})), app_report(6, pending(-4)))
 
     assert queue.current_priority() == -4
 
@@ -118,7 +120,7 @@ def test_only_children_with_something_pending_count() -> None:
 )
 def test_the_priority_is_clamped(offset: int, priority: int, expected: int) -> None:
     queue = machine(offset=offset)
-    hear(queue, app_report(5, pending(priority)))
+    pass_reports(queue, app_report(5, pending(priority)))
 
     assert queue.current_priority() == expected
 
@@ -127,7 +129,7 @@ def test_a_fenced_queue_has_its_offset_but_counts_only_with_something_pending() 
     queue = machine(fence=True, offset=7)
     assert (queue.current_priority(), queue.values().priority) == (7, None)
 
-    hear(queue, app_report(5, pending(100)))
+    pass_reports(queue, app_report(5, pending(100)))
     assert (queue.current_priority(), queue.values().priority) == (7, 7)
 
 
@@ -135,7 +137,7 @@ def test_at_the_root_fence_and_offset_do_nothing() -> None:
     queue = QueueMachine(1, None, queue_config("root", is_parent=True, fence=True, offset=7))
     assert queue.current_priority() is None
 
-    hear(queue, queue_report(5, pending(100)))
+    pass_reports(queue, queue_report(5, pending(100)))
     assert queue.current_priority() == 100
 
 
@@ -157,14 +159,14 @@ def test_the_announcement_may_come_last() -> None:
     assert queue.handle(Expect(1, 2)) is not None
 
 
-def test_a_report_is_in_canonical_order_whoever_came_first() -> None:
+def test_a_report_is_in_canonical_order_whatever_came_first() -> None:
     one = queue_report(7, pending(1), apps=(app_report(12, pending(1)),))
     two = queue_report(8, pending(2), apps=(app_report(11, pending(2)),))
 
     requests = ReportRequests(1, {}, {}, 2, {})
-    report = hear(machine(is_parent=True), two, one)
+    report = pass_reports(machine(is_parent=True), two, one)
     collected = all_at_once(requests.collect(report, ()))
-    report = hear(machine(is_parent=True), one, two)
+    report = pass_reports(machine(is_parent=True), one, two)
     assert collected == all_at_once(requests.collect(report, ()))
     assert [summary.key for summary in collected.queues] == [2, 7, 8]
     assert [app.identity.key for app in collected.apps] == [11, 12]
@@ -172,15 +174,15 @@ def test_a_report_is_in_canonical_order_whoever_came_first() -> None:
 
 def test_an_epoch_leaves_nothing_for_the_next() -> None:
     queue = machine()
-    hear(queue, app_report(5, pending(2)))
+    pass_reports(queue, app_report(5, pending(2)))
 
-    assert hear(queue, epoch=2) == QueueReport(2, queue.summary(), (), ())
+    assert pass_reports(queue, epoch=2) == QueueReport(2, queue.summary(), (), ())
 
 
 def test_a_child_that_is_gone_counts_no_more() -> None:
     queue = machine()
-    hear(queue, app_report(5, pending(9)), app_report(6, pending(1)))
-    hear(queue, app_report(5, NO_VALUES, epoch=2, gone=True), epoch=2)
+    pass_reports(queue, app_report(5, pending(9)), app_report(6, pending(1)))
+    pass_reports(queue, app_report(5, NO_VALUES, epoch=2, gone=True), epoch=2)
 
     assert queue.values() == pending(1)
     assert queue.snapshot().children == 1
@@ -188,14 +190,14 @@ def test_a_child_that_is_gone_counts_no_more() -> None:
 
 def test_a_child_that_came_and_went_within_an_epoch() -> None:
     queue = machine(is_parent=True)
-    hear(queue, queue_report(9, NO_VALUES, gone=True))
+    pass_reports(queue, queue_report(9, NO_VALUES, gone=True))
 
     assert (queue.snapshot().children, queue.values()) == (0, NO_VALUES)
 
 
 def test_a_commit_changes_the_children_it_names() -> None:
     queue = machine()
-    hear(queue, app_report(5, pending(9)), app_report(6, pending(1)))
+    pass_reports(queue, app_report(5, pending(9)), app_report(6, pending(1)))
     assert queue.handle(CommitQueue({5: Values(None, {}, {"vcore": 1})})) is None
 
     assert queue.values() == Values(1, {"vcore": 1}, {"vcore": 1})
@@ -204,7 +206,7 @@ def test_a_commit_changes_the_children_it_names() -> None:
 
 def test_new_settings_count_at_once() -> None:
     queue = machine()
-    hear(queue, app_report(5, pending(3)))
+    pass_reports(queue, app_report(5, pending(3)))
     assert queue.handle(SetQueue(queue_config(offset=5), draining=True)) is None
 
     assert queue.current_priority() == 8
@@ -216,12 +218,12 @@ def test_a_queue_that_is_to_go_says_so() -> None:
     queue = machine()
     assert queue.handle(Retire()) is None
 
-    assert hear(queue).gone
+    assert pass_reports(queue).gone
 
 
 def test_the_snapshot() -> None:
     queue = machine(offset=1)
-    hear(queue, app_report(5, Values(3, {"vcore": 1}, {"gpu": 2})))
+    pass_reports(queue, app_report(5, Values(3, {"vcore": 1}, {"gpu": 2})))
 
     assert queue.snapshot() == QueueSnapshot(
         key=2,
@@ -237,15 +239,15 @@ def test_the_snapshot() -> None:
 
 def test_a_priority_that_does_not_change_below_is_not_computed_again() -> None:
     queue = machine()
-    hear(queue, app_report(5, pending(3)))
+    pass_reports(queue, app_report(5, pending(3)))
     before = queue.snapshot().recomputations
-    hear(queue, app_report(5, pending(3, 99)), epoch=2)
+    pass_reports(queue, app_report(5, pending(3, 99)), epoch=2)
 
     assert queue.snapshot().recomputations == before
 
 
 def burst(leaf: int, app: int) -> AppReport:
-    """Give the report of an application that was given 2,000 asks at once."""
+    """Return the report of an application that was given 2,000 asks at once."""
     machine = ApplicationMachine(identity(100 * leaf + app, "app"))
     for number in range(20):
         machine.handle(AddAsks(Origin(number), wish(name=f"x{number}", count=100), number % 7))
@@ -255,12 +257,12 @@ def burst(leaf: int, app: int) -> AppReport:
 
 
 def test_a_burst_of_100_000_asks_below_one_parent_costs_it_one_recomputation() -> None:
-    """The same is to be seen of the tasks in the snapshots of a running scheduler."""
+    """Snapshots of a running scheduler show the same of its tasks."""
     parent = QueueMachine(1, None, queue_config("root", is_parent=True))
     leaves = [QueueMachine(key, 1, queue_config(f"root.q{key}")) for key in range(2, 7)]
     before = parent.snapshot().recomputations
-    reports = [hear(leaf, *(burst(leaf.key, app) for app in range(10))) for leaf in leaves]
-    report = hear(parent, *reports)
+    reports = [pass_reports(leaf, *(burst(leaf.key, app) for app in range(10))) for leaf in leaves]
+    report = pass_reports(parent, *reports)
 
     assert report.summary.values == Values(6, {"vcore": 100_000}, {})
     requests = ReportRequests(1, {}, {}, 1000, {})

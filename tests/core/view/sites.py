@@ -20,7 +20,7 @@ from muster_core.snapshots import ReservationSnapshot
 from muster_core.view.gangs import Member
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
-from tests.core.admission.objects import full
+from tests.core.admission.objects import full_gang_name
 from tests.core.building import configuration, queue
 from tests.core.tree import Tree
 
@@ -28,7 +28,7 @@ S = 1_000_000
 
 
 def backfill(**more: str) -> Mapping[str, str]:
-    """Give the properties of a backfill scope, with dots for underscores."""
+    """Return the properties of a backfill scope, with dots for underscores."""
     own = {name.replace("_", "."): value for name, value in more.items()}
     return {"scheduling.order": "backfill", **own}
 
@@ -47,8 +47,8 @@ class Site:
     ) -> None:
         own = backfill() if properties is None else properties
         limits = {} if most is None else {"resources": {"max": {"vcore": most}}}
-        made = configuration(queue("q", **limits), queue("r"), props=own)
-        self.scheduler = PlainScheduler(made)
+        config = configuration(queue("q", **limits), queue("r"), props=own)
+        self.scheduler = PlainScheduler(config)
         self.tell(*(AddNode(f"n{number}", vcores(have)) for number, have in enumerate(cores, 1)))
         self.tell(AddApp("a", "root.q"), AddApp("b", "root.r"))
 
@@ -67,11 +67,11 @@ class Site:
         return state
 
     def app(self, name: str) -> ViewApp:
-        """Give an application."""
+        """Return an application."""
         return next(one for one in self.state.apps.values() if one.identity.name == name)
 
     def member(self, name: str) -> Member:
-        """Give an ask, named ``app/ask``."""
+        """Return an ask, named ``app/ask``."""
         app, _, ask = name.partition("/")
         view = self.app(app)
         found = view.find(ask)
@@ -96,7 +96,7 @@ class Site:
 
 
 def reserved_lines(site: Site) -> list[tuple[object, ...]]:
-    """Give what the log says of reservations: instant, ask, node, start."""
+    """Return what the log says of reservations: instant, ask, node, start."""
     return [
         (line["at"], f"{line['app']}/{line['ask']}", line["node"], line["start"])
         for line in (one.as_map() for one in site.scheduler.announced)
@@ -123,9 +123,9 @@ def job(
     node: str | None = None,
     priority: int = 0,
 ) -> AddAsk:
-    """Give an ask for some cores, which is expected to take so long."""
-    made = AddAsk(app, name, vcores(cores), priority=priority, gang=gang, count=count, node=node)
-    return attrs.evolve(made, estimate_us=None if takes_s is None else takes_s * S)
+    """Return an ask for some cores, which is expected to take so long."""
+    ask = AddAsk(app, name, vcores(cores), priority=priority, gang=gang, count=count, node=node)
+    return attrs.evolve(ask, estimate_us=None if takes_s is None else takes_s * S)
 
 
 def gang_of(members: int, *, name: str = "default/g", loose: bool = False) -> AddGang:
@@ -148,20 +148,20 @@ def racked(name: str, vcore: int, rack: str | None = None, **more: Any) -> AddNo
 def gang_within(
     topology: Topology, least: int, name: str = "g", mode: GangMode = GangMode.NON_STRICT
 ) -> AddGang:
-    return AddGang(full(name), GangFields(least, mode=mode, topology=topology))
+    return AddGang(full_gang_name(name), GangFields(least, mode=mode, topology=topology))
 
 
 def cluster(*nodes: AddNode, config: Configuration | None = None) -> Tree:
-    """Give a tree with the application ``p`` in ``root.a`` and ``q`` in ``root.b``."""
-    made = Tree(config or configuration(queue("a"), queue("b")))
-    made.enter(*nodes)
-    made.add_app("p", "root.a")
-    made.add_app("q", "root.b")
-    return made
+    """Return a tree with the application ``p`` in ``root.a`` and ``q`` in ``root.b``."""
+    tree = Tree(config or configuration(queue("a"), queue("b")))
+    tree.enter(*nodes)
+    tree.add_app("p", "root.a")
+    tree.add_app("q", "root.b")
+    return tree
 
 
-def where(made: Tree) -> dict[str, str]:
-    """Give the node of each ask that holds one."""
-    made.check()
-    apps = made.snapshot().apps.values()
+def nodes_of(tree: Tree) -> dict[str, str]:
+    """Return the node of each ask that holds one."""
+    tree.check()
+    apps = tree.snapshot().apps.values()
     return {f"{app.name}/{ask.name}": ask.node for app in apps for ask in app.asks if ask.node}

@@ -18,7 +18,7 @@ from tests.core.building import ask, identity
 
 
 def shaped(one: Ask, bit: int) -> Ask:
-    """Give an ask whose shape is another one for each bit but the first."""
+    """Return an ask whose shape is another one for each bit but the first."""
     return one if bit == 1 else one._replace(shape=Shape(one.resources, (("bit", str(bit)),)))
 
 
@@ -31,7 +31,7 @@ def view_app(*asks: tuple[Ask, int]) -> ViewApp:
 
 
 def in_order(app: ViewApp, mask: int = EVERY_SHAPE) -> list[str]:
-    """Try every ask of some shapes; give their names in the order in which they were tried."""
+    """Try every ask of some shapes; return their names in the order in which they were tried."""
     names: list[str] = []
     while app.mask & mask:
         bit, best = app.best(mask)
@@ -366,7 +366,7 @@ def member(name: str, gang: str = "g", priority: int = 0) -> Ask:
 
 
 def app_with(*gangs: tuple[str, int]) -> ViewApp:
-    """Give an application that has slots of gangs, each with its creation."""
+    """Return an application that has slots of gangs, each with its creation."""
     app = ViewApp(identity())
     for name, creation in gangs:
         app.slots[name] = Slot(app, name, creation)
@@ -374,7 +374,7 @@ def app_with(*gangs: tuple[str, int]) -> ViewApp:
 
 
 def offered(app: ViewApp, mask: int = EVERY_SHAPE) -> list[str]:
-    """Try everything that is offered; give it in order."""
+    """Try everything that is offered; return it in order."""
     names: list[str] = []
     while app.mask & mask:
         bit, best = app.best(mask)
@@ -498,7 +498,7 @@ class Slots(RuleBasedStateMachine):
         return sorted(left, key=lambda pair: self.order(pair[0]))
 
     def on_offer(self) -> list[tuple[Ask, int]]:
-        """Give what is to be offered, in order, each with its bit."""
+        """Return the asks that should be on offer, in order, each with its bit."""
         found: list[tuple[Ask, int]] = []
         listed: set[str] = set()
         for one, bit in self.untried():

@@ -11,9 +11,9 @@ from muster_core.reasons import Code, Explanation, Reserved
 from muster_core.resources import Resources
 from tests.core.admission.objects import LOOSE, gang, members
 from tests.core.building import Queue, configuration, queue, wish
-from tests.core.tree import BLOCKING, Tree, codes, explain, facts, props, said, why
+from tests.core.tree import BLOCKING, Tree, codes, explain, facts, message_of, props, why
 from tests.core.view.eviction.contest import Contest, contest, share, share_of, urgent
-from tests.core.view.eviction.test_services import low, service, serving
+from tests.core.view.eviction.test_services import ask_of_b, service, service_leaf
 from tests.core.view.sites import S, Site, gang_of, job
 
 SECOND_US = 1_000_000
@@ -24,30 +24,33 @@ def owed(delay: str = "10s", policy: str = "default") -> Queue:
     return share_of("a", properties, guaranteed={"vcore": 4})
 
 
-def tree(*queues: Queue, enabled: bool = True) -> Tree:
-    """Give a tree of one node that an application in ``root.b`` has."""
-    made = Tree(
+def make_tree(*queues: Queue, enabled: bool = True) -> Tree:
+    """Return a tree of one node that an application in ``root.b`` has."""
+    tree = Tree(
         configuration(
             *queues, share("b", queue_reclaimable="false"), preemption={"enabled": enabled}
         )
     )
-    made.enter(AddPriorityClass("high", 10, preempts=True))
-    made.add_nodes("n", vcore=4)
-    made.add_app("q", "root.b")
-    made.settle(wish("q", "y", 20, vcore=4))
-    made.add_app("p", "root.a")
-    return made
+    tree.enter(AddPriorityClass("high", 10, preempts=True))
+    tree.add_nodes("n", vcore=4)
+    tree.add_app("q", "root.b")
+    tree.settle(wish("q", "y", 20, vcore=4))
+    tree.add_app("p", "root.a")
+    return tree
 
 
 def test_the_delay_of_one_that_may_reclaim() -> None:
-    made = tree(owed())
-    made.pass_time(5 * SECOND_US)
-    made.settle(wish("p"))
+    tree = make_tree(owed())
+    tree.pass_time(5 * SECOND_US)
+    tree.settle(wish("p"))
 
-    assert codes(made) == [Code.NO_NODE_FITS, Code.PREEMPTION_DELAY]
-    assert said(made, Code.PREEMPTION_DELAY) == "in 10 s it may reclaim what root.a is guaranteed"
-    assert said(made, Code.PREEMPTION_DELAY, at_us=12_500_000).startswith("in 2.5 s it may")
-    assert facts(made, Code.PREEMPTION_DELAY) == {
+    assert codes(tree) == [Code.NO_NODE_FITS, Code.PREEMPTION_DELAY]
+    assert (
+        message_of(tree, Code.PREEMPTION_DELAY)
+        == "in 10 s it may reclaim what root.a is guaranteed"
+    )
+    assert message_of(tree, Code.PREEMPTION_DELAY, at_us=12_500_000).startswith("in 2.5 s it may")
+    assert facts(tree, Code.PREEMPTION_DELAY) == {
         "claimant": "root.a",
         "preempts": False,
         "left_us": 10 * SECOND_US,
@@ -55,71 +58,73 @@ def test_the_delay_of_one_that_may_reclaim() -> None:
 
 
 def test_the_delay_of_one_that_may_preempt() -> None:
-    made = tree(share("a", preemption_delay="10s"))
-    made.settle(urgent("p"), wish("p", "z", 10))
+    tree = make_tree(share("a", preemption_delay="10s"))
+    tree.settle(urgent("p"), wish("p", "z", 10))
 
-    assert said(made, Code.PREEMPTION_DELAY) == "in 10 s it may preempt asks of lower priority"
-    assert Code.PREEMPTION_DELAY not in codes(made, "p/z")
+    assert (
+        message_of(tree, Code.PREEMPTION_DELAY) == "in 10 s it may preempt asks of lower priority"
+    )
+    assert Code.PREEMPTION_DELAY not in codes(tree, "p/z")
 
 
 def test_no_plan_once_the_delay_is_over() -> None:
-    made = tree(owed())
-    made.settle(wish("p"), urgent("p", "z"))
-    made.pass_time(10 * SECOND_US + 1)
+    tree = make_tree(owed())
+    tree.settle(wish("p"), urgent("p", "z"))
+    tree.pass_time(10 * SECOND_US + 1)
 
-    assert codes(made, "p/z") == [Code.NO_NODE_FITS, Code.RECLAIM_INSUFFICIENT]
-    assert said(made, Code.RECLAIM_INSUFFICIENT, "p/z") == (
+    assert codes(tree, "p/z") == [Code.NO_NODE_FITS, Code.RECLAIM_INSUFFICIENT]
+    assert message_of(tree, Code.RECLAIM_INSUFFICIENT, "p/z") == (
         "it may reclaim what root.a is guaranteed and preempt asks of lower priority, "
         "but no victims that may be taken make room for it"
     )
-    assert facts(made, Code.RECLAIM_INSUFFICIENT, "p/z") == {"claimant": "root.a", "preempts": True}
-    assert facts(made, Code.RECLAIM_INSUFFICIENT) == {"claimant": "root.a", "preempts": False}
+    assert facts(tree, Code.RECLAIM_INSUFFICIENT, "p/z") == {"claimant": "root.a", "preempts": True}
+    assert facts(tree, Code.RECLAIM_INSUFFICIENT) == {"claimant": "root.a", "preempts": False}
 
 
 def test_the_delay_ends_at_that_very_instant() -> None:
-    made = tree(owed())
-    made.settle(wish("p"))
-    made.pass_time(10 * SECOND_US - 1)
-    assert Code.PREEMPTION_DELAY in codes(made)
-    made.pass_time(10 * SECOND_US + 1)
+    tree = make_tree(owed())
+    tree.settle(wish("p"))
+    tree.pass_time(10 * SECOND_US - 1)
+    assert Code.PREEMPTION_DELAY in codes(tree)
+    tree.pass_time(10 * SECOND_US + 1)
 
-    assert Code.RECLAIM_INSUFFICIENT in codes(made)
+    assert Code.RECLAIM_INSUFFICIENT in codes(tree)
 
 
 def test_who_would_be_over_what_is_guaranteed_has_no_claim() -> None:
-    made = tree(owed("0s"))
-    made.settle(wish("p", vcore=5), wish("p", "z", gpu=1))
+    tree = make_tree(owed("0s"))
+    tree.settle(wish("p", vcore=5), wish("p", "z", gpu=1))
 
     eviction_reason = {Code.PREEMPTION_DELAY, Code.RECLAIM_INSUFFICIENT}
-    assert not eviction_reason & {*codes(made), *codes(made, "p/z")}
+    assert not eviction_reason & {*codes(tree), *codes(tree, "p/z")}
 
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_who_may_not_take_anything(*, enabled: bool) -> None:
     policy = "disabled" if enabled else "default"
-    made = tree(owed("0s", policy), enabled=enabled)
-    made.settle(urgent("p"))
+    tree = make_tree(owed("0s", policy), enabled=enabled)
+    tree.settle(urgent("p"))
 
-    assert codes(made) == [Code.NO_NODE_FITS]
+    assert codes(tree) == [Code.NO_NODE_FITS]
 
 
 def test_only_the_first_of_a_blocking_leaf_is_looked_at() -> None:
-    made = tree({**owed("0s"), "properties": {**BLOCKING, **props(preemption_delay="0s")}})
-    made.settle(wish("p"), wish("p", "z"))
+    tree = make_tree({**owed("0s"), "properties": {**BLOCKING, **props(preemption_delay="0s")}})
+    tree.settle(wish("p"), wish("p", "z"))
 
-    assert codes(made) == [Code.NO_NODE_FITS, Code.RECLAIM_INSUFFICIENT]
-    assert codes(made, "p/z") == [Code.BLOCKED, Code.NO_NODE_FITS, Code.NOT_YOUR_TURN]
+    assert codes(tree) == [Code.NO_NODE_FITS, Code.RECLAIM_INSUFFICIENT]
+    assert codes(tree, "p/z") == [Code.BLOCKED, Code.NO_NODE_FITS, Code.NOT_YOUR_TURN]
 
 
 def test_overused_queues_are_looked_at() -> None:
     limited = share(
         "a", guaranteed={"vcore": 4}, most={"vcore": 4, "gpu": 1}, preemption_delay="0s"
     )
-    made = tree(limited)
-    made.add_nodes("m", gpu=2)
-    made.settle(wish("p", "y", gpu=1), wish("p", vcore=1, gpu=1))
+    tree = make_tree(limited)
+    tree.add_nodes("m", gpu=2)
+    tree.settle(wish("p", "y", gpu=1), wish("p", vcore=1, gpu=1))
 
-    assert codes(made) == [
+    assert codes(tree) == [
         Code.NEVER_FITS,
         Code.QUEUE_MAX,
         Code.NO_NODE_FITS,
@@ -128,112 +133,112 @@ def test_overused_queues_are_looked_at() -> None:
 
 
 def test_members_take_for_their_whole_group_or_not_at_all() -> None:
-    made = tree(owed("0s"))
-    made.settle(gang("g", 2, "h"), gang("h", 1), members("g", "x", 2))
-    assert codes(made, "p/x-0") == [Code.GANG_CYCLE_INVALID, Code.NO_NODE_FITS]
-    made.settle(members("h", "z"))
+    tree = make_tree(owed("0s"))
+    tree.settle(gang("g", 2, "h"), gang("h", 1), members("g", "x", 2))
+    assert codes(tree, "p/x-0") == [Code.GANG_CYCLE_INVALID, Code.NO_NODE_FITS]
+    tree.settle(members("h", "z"))
 
-    assert Code.RECLAIM_INSUFFICIENT in codes(made, "p/x-0")
+    assert Code.RECLAIM_INSUFFICIENT in codes(tree, "p/x-0")
 
 
 def test_a_refused_member_takes_nothing() -> None:
-    made = tree(owed("0s"))
-    made.settle(gang("g", 2), members("g", "x"))
+    tree = make_tree(owed("0s"))
+    tree.settle(gang("g", 2), members("g", "x"))
 
-    assert codes(made) == [Code.GANG_TOO_FEW_MEMBERS, Code.NO_NODE_FITS]
+    assert codes(tree) == [Code.GANG_TOO_FEW_MEMBERS, Code.NO_NODE_FITS]
 
 
 def test_a_surplus_member_takes_nothing() -> None:
-    made = tree(owed("0s"))
-    made.add_nodes("m", vcore=1)
-    made.settle(gang("g", 1, "h", mode=LOOSE), gang("h", 1, mode=LOOSE))
-    made.settle(members("g", "x", 2), members("h", "z", vcore=2))
+    tree = make_tree(owed("0s"))
+    tree.add_nodes("m", vcore=1)
+    tree.settle(gang("g", 1, "h", mode=LOOSE), gang("h", 1, mode=LOOSE))
+    tree.settle(members("g", "x", 2), members("h", "z", vcore=2))
 
-    assert codes(made, "p/x-0") == [Code.PERMIT_WAITING]
-    assert codes(made, "p/x-1") == [Code.GANG_SURPLUS, Code.NO_NODE_FITS]
-    assert Code.RECLAIM_INSUFFICIENT in codes(made, "p/z")
+    assert codes(tree, "p/x-0") == [Code.PERMIT_WAITING]
+    assert codes(tree, "p/x-1") == [Code.GANG_SURPLUS, Code.NO_NODE_FITS]
+    assert Code.RECLAIM_INSUFFICIENT in codes(tree, "p/z")
 
 
 def test_an_application_without_a_turn_takes_nothing() -> None:
-    made = tree({**owed("0s"), "maxapplications": "1"})
-    made.add_app("r", "root.a")
-    made.add_nodes("m", vcore=1)
-    made.settle(wish("r"))
-    made.settle(wish("p"))
+    tree = make_tree({**owed("0s"), "maxapplications": "1"})
+    tree.add_app("r", "root.a")
+    tree.add_nodes("m", vcore=1)
+    tree.settle(wish("r"))
+    tree.settle(wish("p"))
 
-    assert codes(made) == [Code.QUEUE_MAX_APPS, Code.NO_NODE_FITS]
+    assert codes(tree) == [Code.QUEUE_MAX_APPS, Code.NO_NODE_FITS]
 
 
 # Notes
 
 
 def test_a_queue_that_drains() -> None:
-    made = tree(share("c", share("d")))
-    made.add_app("r", "root.c.d")
-    made.settle(wish("r"))
-    made.settle(Configure(configuration(share("b"))))
+    tree = make_tree(share("c", share("d")))
+    tree.add_app("r", "root.c.d")
+    tree.settle(wish("r"))
+    tree.settle(Configure(configuration(share("b"))))
 
-    assert codes(made, "r/x") == [Code.NO_NODE_FITS, Code.DRAINING]
-    assert said(made, Code.DRAINING, "r/x") == (
+    assert codes(tree, "r/x") == [Code.NO_NODE_FITS, Code.DRAINING]
+    assert message_of(tree, Code.DRAINING, "r/x") == (
         "root.c is draining: it takes no new application; what is there is served"
     )
-    assert facts(made, Code.DRAINING, "r/x") == {"queue": "root.c"}
-    assert explain(made, "r/x").queue == "root.c.d"
+    assert facts(tree, Code.DRAINING, "r/x") == {"queue": "root.c"}
+    assert explain(tree, "r/x").queue == "root.c.d"
 
 
-def keeping() -> Contest:
-    """Give a tree in which ``a/s`` keeps ``n``, of which one core of two is free."""
-    made = contest(serving(), share("b"), n=2)
-    made.tell(low("x", priority=9), low("y", priority=9))
-    made.tell(service(vcore=2))
-    made.tell(Release("b", "y"))
-    return made
+def with_kept_node() -> Contest:
+    """Return a tree in which ``a/s`` keeps ``n``, of which one core of two is free."""
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x", priority=9), ask_of_b("y", priority=9))
+    tree.tell(service(vcore=2))
+    tree.tell(Release("b", "y"))
+    return tree
 
 
 def test_who_keeps_the_node() -> None:
-    made = keeping()
-    made.tell(low("z"))
+    tree = with_kept_node()
+    tree.tell(ask_of_b("z"))
 
-    assert why(made, "b/z") == (
+    assert why(tree, "b/z") == (
         "NodeKept: it would fit on n, which node service a/s keeps until it has room"
     )
-    assert facts(made, Code.NODE_KEPT, "b/z") == {"node": "n", "keeper": "a/s"}
-    assert said(made, Code.NO_NODE_FITS, "b/z") == "of 1 node 1 is kept for a node service"
-    assert facts(made, Code.NO_NODE_FITS, "b/z")["kept"] == 1
+    assert facts(tree, Code.NODE_KEPT, "b/z") == {"node": "n", "keeper": "a/s"}
+    assert message_of(tree, Code.NO_NODE_FITS, "b/z") == "of 1 node 1 is kept for a node service"
+    assert facts(tree, Code.NO_NODE_FITS, "b/z")["kept"] == 1
 
 
 def test_a_kept_node_without_room_is_no_reason_of_its_own() -> None:
-    made = keeping()
-    made.tell(low("z", 2))
+    tree = with_kept_node()
+    tree.tell(ask_of_b("z", 2))
 
-    assert Code.NODE_KEPT not in codes(made, "b/z")
-    assert said(made, Code.NO_NODE_FITS, "b/z") == "of 1 node 1 is kept for a node service"
+    assert Code.NODE_KEPT not in codes(tree, "b/z")
+    assert message_of(tree, Code.NO_NODE_FITS, "b/z") == "of 1 node 1 is kept for a node service"
 
 
 def test_what_is_free_on_a_kept_node_is_no_fragment() -> None:
-    made = keeping()
-    made.tell(AddNode("m", Resources({"vcore": 1})), low("z", 2))
+    tree = with_kept_node()
+    tree.tell(AddNode("m", Resources({"vcore": 1})), ask_of_b("z", 2))
 
-    assert Code.FRAGMENTED not in codes(made, "b/z")
+    assert Code.FRAGMENTED not in codes(tree, "b/z")
 
 
 def test_what_a_node_service_lacks() -> None:
-    made = keeping()
+    tree = with_kept_node()
 
-    assert codes(made, "a/s")[:2] == [Code.NO_NODE_FITS, Code.RECLAIM_INSUFFICIENT]
-    assert said(made, Code.NO_NODE_FITS, "a/s") == (
+    assert codes(tree, "a/s")[:2] == [Code.NO_NODE_FITS, Code.RECLAIM_INSUFFICIENT]
+    assert message_of(tree, Code.NO_NODE_FITS, "a/s") == (
         "of 1 node 1 has too little vcore; n is the closest and lacks 1m vcore"
     )
-    assert said(made, Code.RECLAIM_INSUFFICIENT, "a/s") == (
+    assert message_of(tree, Code.RECLAIM_INSUFFICIENT, "a/s") == (
         "it may take room on n as a node service, but no victims that may be taken make room for it"
     )
 
 
 def test_a_group_has_no_room_on_a_kept_node() -> None:
-    made = keeping()
-    made.tell(gang("g", 2), members("g", "m", 2, app="b", vcore=1))
+    tree = with_kept_node()
+    tree.tell(gang("g", 2), members("g", "m", 2, app="b", vcore=1))
 
-    assert said(made, Code.GANG_CYCLE_INVALID, "b/m-0").startswith(
+    assert message_of(tree, Code.GANG_CYCLE_INVALID, "b/m-0").startswith(
         "the Strict group of gang default/g gave up: 2 members of 1m vcore are needed and "
         "nodes have room for 0"
     )
@@ -246,11 +251,11 @@ def test_one_that_may_reclaim_too() -> None:
         preemption_delay="0s",
         preemption_required_node="enabled",
     )
-    made = contest(leaf, share("b", preemption_policy="disabled"), n=2)
-    made.tell(low("x", 2, priority=9))
-    made.tell(service(vcore=2))
+    tree = contest(leaf, share("b", preemption_policy="disabled"), n=2)
+    tree.tell(ask_of_b("x", 2, priority=9))
+    tree.tell(service(vcore=2))
 
-    assert said(made, Code.RECLAIM_INSUFFICIENT, "a/s") == (
+    assert message_of(tree, Code.RECLAIM_INSUFFICIENT, "a/s") == (
         "it may reclaim what root.a is guaranteed and take room on n as a node service, but no "
         "victims that may be taken make room for it"
     )
@@ -325,12 +330,12 @@ def test_who_has_no_turn_is_behind_what_blocks_a_strict_scope() -> None:
         properties=strict,
         limits=[limit],
     )
-    made = Tree(configuration(scope))
-    made.add_nodes("n", vcore=4)
-    made.settle(AddApp("runs", "root.s.b"), wish("runs", vcore=4), wish("runs", "y", vcore=4))
-    made.settle(AddApp("waits", "root.s.c", user="u"), wish("waits", vcore=4))
+    tree = Tree(configuration(scope))
+    tree.add_nodes("n", vcore=4)
+    tree.settle(AddApp("runs", "root.s.b"), wish("runs", vcore=4), wish("runs", "y", vcore=4))
+    tree.settle(AddApp("waits", "root.s.c", user="u"), wish("waits", vcore=4))
 
-    assert codes(made, "waits/x") == [
+    assert codes(tree, "waits/x") == [
         *(Code.USER_LIMIT, Code.QUEUE_MAX_APPS, Code.BLOCKED, Code.NO_NODE_FITS)
     ]
 

@@ -6,54 +6,54 @@ import pytest
 
 from muster_core.events import AddGang, AddNode, Event, FailBind, RemoveAsk, RemoveGang
 from muster_core.resources import Resources
-from tests.core.admission.objects import LOOSE, applied, full, gang, members, story
+from tests.core.admission.objects import LOOSE, applied, full_gang_name, gang, members, story
 from tests.core.building import configuration, queue, wish
-from tests.core.tree import Tree, tree
+from tests.core.tree import Tree, make_tree
 
 REPORT = {"gang.deadlock.policy": "report"}
 
 
-def starved(*needs: int, report: bool = False, priorities: tuple[int, ...] = ()) -> Tree:
-    """Give a tree whose gangs ``g0``, ``g1``, … hold a node each, which is all there is.
+def starved_gangs(*needs: int, report: bool = False, priorities: tuple[int, ...] = ()) -> Tree:
+    """Return a tree whose gangs ``g0``, ``g1``, … hold a node each, which is all there is.
 
     What they need is said in a batch that is open still: until then each has to wait for a
     gang that is not there, and one member is enough. Gang ``g0`` has its members in the
     application ``g0`` of the leaf ``q0``, and so on.
     """
     leaves = [queue(f"q{number}") for number in range(len(needs))]
-    made = tree(config=configuration(*leaves, props=REPORT if report else {}))
+    tree = make_tree(config=configuration(*leaves, props=REPORT if report else {}))
     for number, need in enumerate(needs):
         name = f"g{number}"
         priority = priorities[number] if priorities else None
-        made.add_app(name, f"root.q{number}")
-        made.enter(AddNode(f"n{number}", Resources({"vcore": 1})), gang(name, 1, "lock"))
-        made.settle(members(name, "x", need, app=name, priority=priority))
-    made.enter(*(applied(defined(number, need)) for number, need in enumerate(needs)))
-    return made
+        tree.add_app(name, f"root.q{number}")
+        tree.enter(AddNode(f"n{number}", Resources({"vcore": 1})), gang(name, 1, "lock"))
+        tree.settle(members(name, "x", need, app=name, priority=priority))
+    tree.enter(*(applied(define(number, need)) for number, need in enumerate(needs)))
+    return tree
 
 
-def defined(number: int, need: int, *groups: str) -> AddGang:
+def define(number: int, need: int, *groups: str) -> AddGang:
     return gang(f"g{number}", need, *groups, mode=LOOSE)
 
 
-def tell(made: Tree, *events: Event) -> list[str]:
-    said = story(made.settle(*events))
-    made.check()
-    return said
+def tell(tree: Tree, *events: Event) -> list[str]:
+    lines = story(tree.settle(*events))
+    tree.check()
+    return lines
 
 
-def of(said: list[str], *kinds: str) -> list[str]:
-    return [line for line in said if line.split()[0] in kinds]
+def lines_of_kinds(lines: list[str], *kinds: str) -> list[str]:
+    return [line for line in lines if line.split()[0] in kinds]
 
 
-def held(made: Tree) -> dict[str, int]:
-    """Give how many nodes each gang holds, waiting or bound."""
-    gangs = made.snapshot().gangs.values()
+def nodes_held(tree: Tree) -> dict[str, int]:
+    """Return how many nodes each gang holds, waiting or bound."""
+    gangs = tree.snapshot().gangs.values()
     return {one.name.partition("/")[2]: len(one.waiting) + len(one.bound) for one in gangs}
 
 
-def satisfied(made: Tree) -> list[str]:
-    gangs = made.snapshot().gangs.values()
+def satisfied(tree: Tree) -> list[str]:
+    gangs = tree.snapshot().gangs.values()
     return [one.name.partition("/")[2] for one in gangs if one.satisfied]
 
 
@@ -61,11 +61,11 @@ def satisfied(made: Tree) -> list[str]:
 
 
 def test_the_older_gang_gets_what_the_younger_one_holds() -> None:
-    first, *said = tell(starved(2, 2))
+    first, *lines = tell(starved_gangs(2, 2))
 
     assert first.startswith("warning deadlock of gangs: default/g0 ")
     assert "default/g1" in first
-    assert said == [
+    assert lines == [
         "released g1/x-0 n1 deadlock",
         "assigned g0/x-1 n1",
         "gang_satisfied default/g0",
@@ -75,9 +75,9 @@ def test_the_older_gang_gets_what_the_younger_one_holds() -> None:
 
 
 def test_several_members_are_placed_at_once() -> None:
-    said = tell(starved(3, 2, 2))
+    lines = tell(starved_gangs(3, 2, 2))
 
-    assert said[1:] == [
+    assert lines[1:] == [
         "released g2/x-0 n2 deadlock",
         "released g1/x-0 n1 deadlock",
         "assigned g0/x-1 n1",
@@ -91,124 +91,127 @@ def test_several_members_are_placed_at_once() -> None:
 
 
 def test_a_higher_priority_comes_before_age() -> None:
-    made = starved(2, 2, priorities=(0, 1))
-    tell(made)
+    tree = starved_gangs(2, 2, priorities=(0, 1))
+    tell(tree)
 
-    assert satisfied(made) == ["g1"]
+    assert satisfied(tree) == ["g1"]
 
 
 def test_the_priority_of_a_pending_member_counts() -> None:
-    made = starved(2, 2)
-    tell(made, members("g1", "y", app="g1", priority=5))
+    tree = starved_gangs(2, 2)
+    tell(tree, members("g1", "y", app="g1", priority=5))
 
-    assert satisfied(made) == ["g1"]
+    assert satisfied(tree) == ["g1"]
 
 
 def test_the_priority_of_a_waiting_member_counts() -> None:
-    made = starved(2, 2, priorities=(0, 5))
-    tell(made, RemoveAsk("g1", "x-1"), members("g1", "y", app="g1", priority=-5))
+    tree = starved_gangs(2, 2, priorities=(0, 5))
+    tell(tree, RemoveAsk("g1", "x-1"), members("g1", "y", app="g1", priority=-5))
 
-    assert satisfied(made) == ["g1"]
+    assert satisfied(tree) == ["g1"]
 
 
 def test_only_as_much_is_released_as_it_takes_the_last_group_first() -> None:
-    made = starved(2, 2, 2)
+    tree = starved_gangs(2, 2, 2)
 
-    assert of(tell(made), "released") == ["released g2/x-0 n2 deadlock"]
-    assert satisfied(made) == ["g0"]
-    assert held(made) == {"g0": 2, "g1": 1, "g2": 0}
+    assert lines_of_kinds(tell(tree), "released") == ["released g2/x-0 n2 deadlock"]
+    assert satisfied(tree) == ["g0"]
+    assert nodes_held(tree) == {"g0": 2, "g1": 1, "g2": 0}
 
 
 def test_the_next_group_is_looked_at_when_the_first_cannot_be_helped() -> None:
-    made = starved(9, 2, 2)
+    tree = starved_gangs(9, 2, 2)
 
-    assert of(tell(made), "released") == ["released g2/x-0 n2 deadlock"]
-    assert satisfied(made) == ["g1"]
-    assert held(made) == {"g0": 1, "g1": 2, "g2": 0}
+    assert lines_of_kinds(tell(tree), "released") == ["released g2/x-0 n2 deadlock"]
+    assert satisfied(tree) == ["g1"]
+    assert nodes_held(tree) == {"g0": 1, "g1": 2, "g2": 0}
 
 
 @pytest.mark.parametrize("needs", [(9, 9), (2,), (9, 2), (9, 9, 3)])
 @pytest.mark.parametrize("report", [False, True])
-def test_where_nobody_can_be_helped_nothing_is_said_or_done(
+def test_where_no_group_can_be_helped_nothing_is_logged_or_done(
     needs: tuple[int, ...], *, report: bool
 ) -> None:
-    made = starved(*needs, report=report)
+    tree = starved_gangs(*needs, report=report)
 
-    assert tell(made) == []
-    assert set(held(made).values()) == {1}
+    assert tell(tree) == []
+    assert set(nodes_held(tree).values()) == {1}
 
 
 def test_members_of_one_group_do_not_starve_one_another() -> None:
-    made = starved(2, 2)
+    tree = starved_gangs(2, 2)
 
-    assert tell(made, applied(defined(0, 2, "g1"))) == []
-    assert held(made) == {"g0": 1, "g1": 1}
+    assert tell(tree, applied(define(0, 2, "g1"))) == []
+    assert nodes_held(tree) == {"g0": 1, "g1": 1}
 
 
 def test_a_group_that_lacks_a_gang_gives() -> None:
-    made = starved(2, 2)
-    tell(made, applied(defined(1, 2, "nobody")))
+    tree = starved_gangs(2, 2)
+    tell(tree, applied(define(1, 2, "nobody")))
 
-    assert satisfied(made) == ["g0"]
-    assert held(made) == {"g0": 2, "g1": 0}
+    assert satisfied(tree) == ["g0"]
+    assert nodes_held(tree) == {"g0": 2, "g1": 0}
 
 
 def test_a_group_that_lacks_children_gives() -> None:
-    made = starved(2, 2)
-    tell(made, RemoveAsk("g1", "x-1"))
+    tree = starved_gangs(2, 2)
+    tell(tree, RemoveAsk("g1", "x-1"))
 
-    assert satisfied(made) == ["g0"]
+    assert satisfied(tree) == ["g0"]
 
 
-@pytest.mark.parametrize("lack", [applied(defined(0, 2, "nobody")), RemoveAsk("g0", "x-1")])
+@pytest.mark.parametrize("lack", [applied(define(0, 2, "nobody")), RemoveAsk("g0", "x-1")])
 def test_a_group_that_lacks_something_is_not_helped(lack: Event) -> None:
-    made = starved(2, 2)
+    tree = starved_gangs(2, 2)
 
-    assert of(tell(made, lack), "warning", "bound") == []
-    assert held(made) == {"g0": 1, "g1": 1}
+    assert lines_of_kinds(tell(tree, lack), "warning", "bound") == []
+    assert nodes_held(tree) == {"g0": 1, "g1": 1}
 
 
 # What follows
 
 
 def test_one_deadlock_after_the_other_is_resolved_in_one_batch() -> None:
-    made = starved(2, 2, 9, 9)
+    tree = starved_gangs(2, 2, 9, 9)
 
-    said = tell(made)
-    assert len(of(said, "warning")) == 2
-    assert of(said, "released") == ["released g3/x-0 n3 deadlock", "released g2/x-0 n2 deadlock"]
-    assert satisfied(made) == ["g0", "g1"]
+    lines = tell(tree)
+    assert len(lines_of_kinds(lines, "warning")) == 2
+    assert lines_of_kinds(lines, "released") == [
+        "released g3/x-0 n3 deadlock",
+        "released g2/x-0 n2 deadlock",
+    ]
+    assert satisfied(tree) == ["g0", "g1"]
 
 
 def test_what_is_left_over_is_for_the_rounds() -> None:
-    made = starved(2, 2)
-    tell(made)
-    made.settle(applied(gang("big", 1, "lock")), AddNode("m", Resources({"vcore": 3})))
-    tell(made)
-    assert satisfied(made) == ["g0", "g1"]
+    tree = starved_gangs(2, 2)
+    tell(tree)
+    tree.settle(applied(gang("big", 1, "lock")), AddNode("m", Resources({"vcore": 3})))
+    tell(tree)
+    assert satisfied(tree) == ["g0", "g1"]
 
 
 def test_the_helped_are_bound_before_any_other_ask() -> None:
-    made = starved(2, 2)
-    said = tell(made, wish("g1", "plain", 99))
+    tree = starved_gangs(2, 2)
+    lines = tell(tree, wish("g1", "plain", 99))
 
-    bound = of(said, "bound")
+    bound = lines_of_kinds(lines, "bound")
     assert bound == ["bound g0/x-0 n0", "bound g0/x-1 n1"]
 
 
 def test_only_the_members_that_are_missing_are_placed() -> None:
-    made = starved(2, 2, 2)
-    said = tell(made, members("g0", "more", app="g0", priority=-1))
+    tree = starved_gangs(2, 2, 2)
+    lines = tell(tree, members("g0", "more", app="g0", priority=-1))
 
-    assert of(said, "bound") == ["bound g0/x-0 n0", "bound g0/x-1 n2"]
-    assert held(made) == {"g0": 2, "g1": 1, "g2": 0}
+    assert lines_of_kinds(lines, "bound") == ["bound g0/x-0 n0", "bound g0/x-1 n2"]
+    assert nodes_held(tree) == {"g0": 2, "g1": 1, "g2": 0}
 
 
 def test_a_bind_that_fails_sends_one_member_back_alone() -> None:
-    made = starved(2, 2)
+    tree = starved_gangs(2, 2)
 
-    said = tell(made, FailBind("g0", "x-1"))
-    assert said[said.index("gang_satisfied default/g0") :] == [
+    lines = tell(tree, FailBind("g0", "x-1"))
+    assert lines[lines.index("gang_satisfied default/g0") :] == [
         "gang_satisfied default/g0",
         "bound g0/x-0 n0",
         "released g0/x-1 n1 bind_failed",
@@ -216,25 +219,25 @@ def test_a_bind_that_fails_sends_one_member_back_alone() -> None:
         "assigned g1/x-0 n1",
         "waiting g1/x-0 n1",
     ]
-    assert satisfied(made) == ["g0"]
+    assert satisfied(tree) == ["g0"]
 
 
-# What is said
+# Messages
 
 
-def test_reported_it_changes_nothing_and_is_said_once_a_batch() -> None:
-    made = starved(2, 2, 2, report=True)
+def test_a_reported_deadlock_changes_nothing_and_is_logged_once_a_batch() -> None:
+    tree = starved_gangs(2, 2, 2, report=True)
 
     for _ in range(2):
-        (line,) = tell(made, gang("another", 1))
+        (line,) = tell(tree, gang("another", 1))
         assert line.startswith("warning deadlock of gangs: default/g0 ")
-        made.settle(RemoveGang(full("another")))
-        assert held(made) == {"g0": 1, "g1": 1, "g2": 1}
+        tree.settle(RemoveGang(full_gang_name("another")))
+        assert nodes_held(tree) == {"g0": 1, "g1": 1, "g2": 1}
 
 
 def test_the_warning_names_every_gang_of_every_group() -> None:
-    made = starved(2, 2)
+    tree = starved_gangs(2, 2)
     other = (gang("other", 1, mode=LOOSE), members("other", "y", app="g1"))
-    (warning,) = of(tell(made, *other, applied(defined(1, 2, "other"))), "warning")
+    (warning,) = lines_of_kinds(tell(tree, *other, applied(define(1, 2, "other"))), "warning")
 
-    assert all(full(name) in warning for name in ("g0", "g1", "other"))
+    assert all(full_gang_name(name) in warning for name in ("g0", "g1", "other"))

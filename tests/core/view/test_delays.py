@@ -25,7 +25,7 @@ VCORE = {"vcore": 5}
 DISABLED = PreemptionPolicy.DISABLED
 
 
-class Waits:
+class DelayedLeaves:
     """Delays, two leaves below a parent, and one application in each."""
 
     def __init__(self) -> None:
@@ -95,8 +95,8 @@ class Waits:
         return Delays.is_over(self.leaf(), self.apps[3], one, now_us)
 
 
-def waits(kind: str = "vcore") -> Waits:
-    made = Waits()
+def pending_ask(kind: str = "vcore") -> DelayedLeaves:
+    made = DelayedLeaves()
     made.configure(guaranteed={kind: 5})
     return made
 
@@ -105,21 +105,21 @@ def waits(kind: str = "vcore") -> Waits:
 
 
 def test_nothing_that_could_take_anything_is_pending() -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.add()
 
     assert made.delays.next_us() is None
 
 
 def test_the_end_of_the_delay() -> None:
-    made = waits()
+    made = pending_ask()
     made.add(at_us=7)
 
     assert made.delays.next_us() == 107
 
 
 def test_the_first_end_of_several() -> None:
-    made = waits()
+    made = pending_ask()
     made.configure(4, delay_us=10, guaranteed=VCORE)
     made.add("x", at_us=20)
     made.add("y", at_us=30, key=4)
@@ -128,7 +128,7 @@ def test_the_first_end_of_several() -> None:
 
 
 def test_only_an_ask_of_a_type_that_is_guaranteed() -> None:
-    made = waits("memory")
+    made = pending_ask("memory")
     made.add("x", vcore=1)
     assert made.delays.next_us() is None
 
@@ -137,7 +137,7 @@ def test_only_an_ask_of_a_type_that_is_guaranteed() -> None:
 
 
 def test_what_the_parent_is_guaranteed_counts_too() -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.configure(2, guaranteed=VCORE)
     made.add(at_us=5)
 
@@ -145,7 +145,7 @@ def test_what_the_parent_is_guaranteed_counts_too() -> None:
 
 
 def test_what_root_would_be_guaranteed_does_not() -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.configure(1, guaranteed=VCORE)
     made.add()
 
@@ -153,7 +153,7 @@ def test_what_root_would_be_guaranteed_does_not() -> None:
 
 
 def test_an_ask_that_may_preempt_needs_no_guarantee() -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.put(ask()._replace(preempts=True, came_us=3))
 
     assert made.delays.next_us() == 103
@@ -161,7 +161,7 @@ def test_an_ask_that_may_preempt_needs_no_guarantee() -> None:
 
 @pytest.mark.parametrize("policy", [PreemptionPolicy.FENCE, DISABLED])
 def test_a_leaf_that_may_not_take_anything(policy: PreemptionPolicy) -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.configure(policy=policy, guaranteed=VCORE)
     made.put(ask()._replace(preempts=True))
 
@@ -169,7 +169,7 @@ def test_a_leaf_that_may_not_take_anything(policy: PreemptionPolicy) -> None:
 
 
 def test_a_partition_without_preemption() -> None:
-    made = waits()
+    made = pending_ask()
     one = made.add()
     made.delays.enabled = False
     made.refresh()
@@ -179,7 +179,7 @@ def test_a_partition_without_preemption() -> None:
 
 
 def test_settings_count_once_they_are_taken_over() -> None:
-    made = waits()
+    made = pending_ask()
     made.add()
     made.delays.enabled = False
     all_at_once(made.delays.refresh())
@@ -193,14 +193,14 @@ def test_settings_count_once_they_are_taken_over() -> None:
 
 
 def test_it_is_over_at_that_very_instant() -> None:
-    made = waits()
+    made = pending_ask()
     one = made.add(at_us=7)
 
     assert [made.is_over(one, now_us) for now_us in (106, 107, 108)] == [False, True, True]
 
 
 def test_without_a_delay_it_is_over_at_once_and_needs_no_timer() -> None:
-    made = waits()
+    made = pending_ask()
     made.configure(delay_us=0, guaranteed=VCORE)
     made.delays.pass_to(7)
     one = made.add(at_us=7)
@@ -210,7 +210,7 @@ def test_without_a_delay_it_is_over_at_once_and_needs_no_timer() -> None:
 
 
 def test_an_end_that_has_passed_is_no_timer() -> None:
-    made = waits()
+    made = pending_ask()
     made.add("x")
     made.add("y", at_us=50)
     made.delays.pass_to(100)
@@ -219,7 +219,7 @@ def test_an_end_that_has_passed_is_no_timer() -> None:
 
 
 def test_asks_of_one_instant_have_one_end_until_the_last_of_them_goes() -> None:
-    made = waits()
+    made = pending_ask()
     first, second = made.add("x"), made.add("y")
     made.remove(first)
     assert made.delays.next_us() == 100
@@ -229,7 +229,7 @@ def test_asks_of_one_instant_have_one_end_until_the_last_of_them_goes() -> None:
 
 
 def test_what_went_and_came_again_at_one_instant() -> None:
-    made = waits()
+    made = pending_ask()
     made.remove(made.add())
     made.add()
 
@@ -237,7 +237,7 @@ def test_what_went_and_came_again_at_one_instant() -> None:
 
 
 def test_far_off_ends_for_asks_that_have_gone_are_not_kept() -> None:
-    made = Waits()
+    made = DelayedLeaves()
     made.configure(delay_us=10**15, guaranteed=VCORE)
     for at_us in range(1_000):
         one = made.add(at_us=at_us)
@@ -248,7 +248,7 @@ def test_far_off_ends_for_asks_that_have_gone_are_not_kept() -> None:
 
 
 def test_it_begins_anew_for_what_lost_its_node() -> None:
-    made = waits()
+    made = pending_ask()
     made.apps[3].since_us["x"] = 60
     one = made.add(at_us=7)
 
@@ -257,7 +257,7 @@ def test_it_begins_anew_for_what_lost_its_node() -> None:
 
 
 def test_not_for_another_of_its_name_that_came_later() -> None:
-    made = waits()
+    made = pending_ask()
     made.apps[3].since_us["x"] = 60
     made.add(at_us=80)
 
@@ -266,7 +266,7 @@ def test_not_for_another_of_its_name_that_came_later() -> None:
 
 @pytest.mark.parametrize("delay_us", [50, 200])
 def test_a_delay_that_changes_while_it_runs(delay_us: int) -> None:
-    made = waits()
+    made = pending_ask()
     one = made.add(at_us=7)
     made.delays.pass_to(30)
     made.configure(delay_us=delay_us, guaranteed=VCORE)
@@ -276,7 +276,7 @@ def test_a_delay_that_changes_while_it_runs(delay_us: int) -> None:
 
 
 def test_a_delay_that_is_over_since_it_became_shorter() -> None:
-    made = waits()
+    made = pending_ask()
     one = made.add()
     made.delays.pass_to(30)
     made.configure(delay_us=20, guaranteed=VCORE)
@@ -286,7 +286,7 @@ def test_a_delay_that_is_over_since_it_became_shorter() -> None:
 
 
 def test_a_leaf_that_is_gone_has_no_timer() -> None:
-    made = waits()
+    made = pending_ask()
     made.add()
     del made.queues[3]
 
@@ -303,7 +303,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.made = Waits()
+        self.made = DelayedLeaves()
         self.now_us = 0
         self.pending: list[tuple[int, Ask]] = []
         self.numbers = 0
@@ -342,7 +342,7 @@ class Histories(RuleBasedStateMachine):
         self.made.delays.pass_to(self.now_us)
 
     def ends(self) -> list[int]:
-        """Give the end of every delay of an ask that could take something then."""
+        """Return the end of every delay of an ask that could take something then."""
         ends: list[int] = []
         for key, one in self.pending:
             leaf = self.made.leaf(key)

@@ -1,4 +1,4 @@
-"""What queues deserve whose parents share by weight: how it is divided, and when it is again."""
+"""What queues deserve below parents that share by weight: how and when it is divided."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_ceilings_above_what_was_had_change_nothing(
 
 def weighing(**weights: int) -> Tree:
     """Make a tree of queues that share 12 units, with an application of the same name in each."""
-    here = Tree(weighed(**weights))
-    here.add_nodes("n", gpu=12)
+    tree = Tree(weighed(**weights))
+    tree.add_nodes("n", gpu=12)
     for name in weights:
-        here.add_app(name, f"root.{name}")
-    return here
+        tree.add_app(name, f"root.{name}")
+    return tree
 
 
 def weighed(**weights: int) -> Configuration:
@@ -68,66 +68,66 @@ def weighed(**weights: int) -> Configuration:
     return configuration(*queues, props=BY_WEIGHT)
 
 
-def deserved(here: Tree) -> dict[str, int]:
-    here.check()
-    return {path: some.get("gpu", 0) for path, some in here.snapshot().deserved.items()}
+def deserved(tree: Tree) -> dict[str, int]:
+    tree.check()
+    return {path: some.get("gpu", 0) for path, some in tree.snapshot().deserved.items()}
 
 
 # SHARE-17
 def test_a_snapshot_says_what_is_deserved() -> None:
-    here = weighing(a=1, b=2)
-    here.settle(wish("a", count=20, gpu=1), wish("b", count=20, gpu=1))
-    assert deserved(here) == {"root.a": 4, "root.b": 8}
+    tree = weighing(a=1, b=2)
+    tree.settle(wish("a", count=20, gpu=1), wish("b", count=20, gpu=1))
+    assert deserved(tree) == {"root.a": 4, "root.b": 8}
 
 
 def test_it_says_nothing_of_queues_that_do_not_share_by_weight() -> None:
-    here = Tree(configuration(queue("a", resources={"guaranteed": {"gpu": "4"}})))
-    here.add_nodes("n", gpu=12)
-    here.settle()
-    assert here.snapshot().deserved == {}
+    tree = Tree(configuration(queue("a", resources={"guaranteed": {"gpu": "4"}})))
+    tree.add_nodes("n", gpu=12)
+    tree.settle()
+    assert tree.snapshot().deserved == {}
 
 
 def test_it_is_divided_again_when_an_ask_comes_or_goes() -> None:
-    here = weighing(a=1, b=2)
-    here.settle(wish("a", count=20, gpu=1), wish("b", count=4, gpu=1))
-    assert deserved(here) == {"root.a": 8, "root.b": 4}
-    here.settle(wish("b", "y", gpu=1))
-    assert deserved(here) == {"root.a": 7, "root.b": 5}
-    here.settle(Release("b", "x-0"))
-    assert deserved(here) == {"root.a": 8, "root.b": 4}
-    here.settle(RemoveApp("b"))
-    assert deserved(here) == {"root.a": 12, "root.b": 0}
+    tree = weighing(a=1, b=2)
+    tree.settle(wish("a", count=20, gpu=1), wish("b", count=4, gpu=1))
+    assert deserved(tree) == {"root.a": 8, "root.b": 4}
+    tree.settle(wish("b", "y", gpu=1))
+    assert deserved(tree) == {"root.a": 7, "root.b": 5}
+    tree.settle(Release("b", "x-0"))
+    assert deserved(tree) == {"root.a": 8, "root.b": 4}
+    tree.settle(RemoveApp("b"))
+    assert deserved(tree) == {"root.a": 12, "root.b": 0}
 
 
 def test_more_asks_than_a_queue_can_have_change_nothing() -> None:
-    here = weighing(a=1, b=2)
-    here.settle(wish("a", count=20, gpu=1), wish("b", count=20, gpu=1))
-    before = deserved(here)
-    here.settle(wish("a", "y", count=20, gpu=1))
-    assert deserved(here) == before
+    tree = weighing(a=1, b=2)
+    tree.settle(wish("a", count=20, gpu=1), wish("b", count=20, gpu=1))
+    before = deserved(tree)
+    tree.settle(wish("a", "y", count=20, gpu=1))
+    assert deserved(tree) == before
 
 
 def test_a_type_that_is_new() -> None:
-    here = weighing(a=1, b=2)
-    here.settle(wish("a", count=20, gpu=1))
-    here.add_nodes("m", tpu=9)
-    here.settle(wish("a", "t", count=9, tpu=1), wish("b", "t", count=9, tpu=1))
-    here.check()
-    assert here.snapshot().deserved["root.b"] == {"tpu": 6}
+    tree = weighing(a=1, b=2)
+    tree.settle(wish("a", count=20, gpu=1))
+    tree.add_nodes("m", tpu=9)
+    tree.settle(wish("a", "t", count=9, tpu=1), wish("b", "t", count=9, tpu=1))
+    tree.check()
+    assert tree.snapshot().deserved["root.b"] == {"tpu": 6}
 
 
 def test_a_configuration_ends_it_and_begins_it() -> None:
-    here = weighing(a=1, b=2)
-    here.settle(wish("a", count=20, gpu=1), wish("b", count=20, gpu=1))
+    tree = weighing(a=1, b=2)
+    tree.settle(wish("a", count=20, gpu=1), wish("b", count=20, gpu=1))
     plain = configuration(queue("a"), queue("b"))
-    here.settle(Configure(plain))
-    assert deserved(here) == {}
-    here.settle(Configure(weighed(a=3, b=1)))
-    assert deserved(here) == {"root.a": 9, "root.b": 3}
+    tree.settle(Configure(plain))
+    assert deserved(tree) == {}
+    tree.settle(Configure(weighed(a=3, b=1)))
+    assert deserved(tree) == {"root.a": 9, "root.b": 3}
 
 
 def test_what_nobody_asks_for_is_deserved_where_it_is_guaranteed() -> None:
-    here = Tree(configuration(queue("a", resources={"guaranteed": {"gpu": "4"}}), props=BY_WEIGHT))
-    here.add_nodes("n", gpu=12)
-    here.settle()
-    assert deserved(here) == {"root.a": 4}
+    tree = Tree(configuration(queue("a", resources={"guaranteed": {"gpu": "4"}}), props=BY_WEIGHT))
+    tree.add_nodes("n", gpu=12)
+    tree.settle()
+    assert deserved(tree) == {"root.a": 4}

@@ -36,7 +36,7 @@ from muster_core.view.state.history import Evicted, EvictionHistory, alike
 from tests.core.admission.objects import gang
 from tests.core.building import Queue, ask, configuration, shape, wish
 from tests.core.view.eviction.contest import SIX, Contest, contest, share, urgent
-from tests.core.view.eviction.test_services import low, service, serving
+from tests.core.view.eviction.test_services import ask_of_b, service, service_leaf
 
 X = ask("x")
 GROUP = ("default/g",)
@@ -130,38 +130,38 @@ def test_to_forget_something_that_was_lost_is_a_change() -> None:
 
 
 def test_a_node_on_which_it_was_lost_is_passed_over() -> None:
-    made = contest(share("a", guaranteed=SIX), share("b"), m=1, n=1)
-    made.tell(wish("b", "y", node="m"), wish("b", "z", 1, node="n"))
-    made.tell(urgent("a"))
-    eviction_history, scope = made.state.eviction_history, made.preempt("a/x")
+    tree = contest(share("a", guaranteed=SIX), share("b"), m=1, n=1)
+    tree.tell(wish("b", "y", node="m"), wish("b", "z", 1, node="n"))
+    tree.tell(urgent("a"))
+    eviction_history, scope = tree.state.eviction_history, tree.preempt("a/x")
     key = scope.app.identity.key
-    assert made.planned(scope) == "m: b/y"
+    assert tree.planned(scope) == "m: b/y"
     eviction_history.note(key, scope.ask, "m")
-    assert made.planned(scope) == "m: b/y"
+    assert tree.planned(scope) == "m: b/y"
     eviction_history.evicted(key, scope.ask)
-    assert made.planned(scope) == "n: b/z"
+    assert tree.planned(scope) == "n: b/z"
     eviction_history.note(key, scope.ask, "n")
     eviction_history.evicted(key, scope.ask)
 
-    assert made.planned(scope) is None
+    assert tree.planned(scope) is None
 
 
 def test_it_is_forgotten_when_anything_new_comes_in() -> None:
-    made = contest(share("b"), n=2)
-    made.state.eviction_history.note(1, X, "n")
-    made.state.eviction_history.evicted(1, X)
-    made.tell()
-    assert made.state.eviction_history.has_lost(1, X)
-    made.tell(RemoveApp("nobody"))
+    tree = contest(share("b"), n=2)
+    tree.state.eviction_history.note(1, X, "n")
+    tree.state.eviction_history.evicted(1, X)
+    tree.tell()
+    assert tree.state.eviction_history.has_lost(1, X)
+    tree.tell(RemoveApp("nobody"))
 
-    assert not made.state.eviction_history.has_lost(1, X)
+    assert not tree.state.eviction_history.has_lost(1, X)
 
 
 # Circles
 
 
 def rivals(count: int) -> Configuration:
-    """Give a leaf, and one that is guaranteed as many cores, without delays."""
+    """Return a leaf, and one that is guaranteed as many cores, without delays."""
     owed = share("b", guaranteed={"vcore": count})
     return configuration(share("a"), owed, props={"preemption.delay": "0s"})
 
@@ -174,7 +174,7 @@ def of_class(name: str, asks: str, node: str | None, priority_class: str | None)
 
 
 def circles(count: int, *, pinned: bool) -> list[Event]:
-    """Give nodes of one memory, each with a circle: low, mid, then high."""
+    """Return nodes of one memory, each with a circle: low, mid, then high."""
     events: list[Event] = [AddApp("a", "root.a"), AddApp("b", "root.b")]
     events += [AddPriorityClass("mid", 2, preempts=True)]
     events += [AddPriorityClass("high", 5, preempts=True)]
@@ -186,7 +186,7 @@ def circles(count: int, *, pinned: bool) -> list[Event]:
 
 
 def victims(count: int, *, pinned: bool) -> list[str]:
-    """Give who was evicted in that many circles."""
+    """Return who was evicted in that many circles."""
     scheduler = PlainScheduler(rivals(count))
     for event in circles(count, pinned=pinned):
         scheduler.submit(event)
@@ -203,7 +203,7 @@ def victims(count: int, *, pinned: bool) -> list[str]:
 
 @pytest.mark.parametrize("pinned", [True, False])
 def test_many_circles_end_as_soon_as_each_of_them(pinned: bool) -> None:
-    # Nobody is said to be evicted twice, so three of each circle are the most.
+    # No ask is reported as evicted twice, so three of each circle are the most.
     found = victims(12, pinned=pinned)
 
     assert found
@@ -275,29 +275,29 @@ class Histories(RuleBasedStateMachine):
 TestHistories = Histories.TestCase
 
 
-def kept(made: Contest) -> list[str]:
-    """Give the nodes that are kept, and who has kept each longest: ``n a/s``."""
+def kept_nodes(tree: Contest) -> list[str]:
+    """Return the nodes that are kept, and who has kept each longest: ``n a/s``."""
     found: list[str] = []
-    for node in made.state.nodes.nodes.values():
-        keeper = made.state.kept_nodes.keeper_of(node.name)
+    for node in tree.state.nodes.nodes.values():
+        keeper = tree.state.kept_nodes.keeper_of(node.name)
         assert node.kept == (keeper is not None)
         if keeper is not None:
             found.append(f"{node.name} {keeper.app.identity.name}/{keeper.ask.name}")
     return found
 
 
-def keeping(*, most: int | None = None, b: Queue | None = None) -> Contest:
-    """Give a tree in which ``a/s`` keeps ``n``, where ``b/x`` has one of two cores left."""
-    made = contest(serving(most=most), b or share("b", queue_priority="1"), n=2)
-    made.tell(low("x", priority=9), low("y", priority=9))
-    made.tell(service(vcore=2))
-    made.tell(Release("b", "y"))
-    assert kept(made) == ["n a/s"]
-    return made
+def with_kept_node(*, most: int | None = None, b: Queue | None = None) -> Contest:
+    """Return a tree in which ``a/s`` keeps ``n``, where ``b/x`` has one of two cores left."""
+    tree = contest(service_leaf(most=most), b or share("b", queue_priority="1"), n=2)
+    tree.tell(ask_of_b("x", priority=9), ask_of_b("y", priority=9))
+    tree.tell(service(vcore=2))
+    tree.tell(Release("b", "y"))
+    assert kept_nodes(tree) == ["n a/s"]
+    return tree
 
 
 def member(name: str, vcore: int = 1) -> AddAsk:
-    """Give the event of a member of ``g`` that requires ``n``."""
+    """Return the event of a member of ``g`` that requires ``n``."""
     return attrs.evolve(service(name, vcore), gang="default/g")
 
 
@@ -305,80 +305,89 @@ def member(name: str, vcore: int = 1) -> AddAsk:
 
 
 def test_it_keeps_its_node_when_it_was_looked_at() -> None:
-    made = contest(serving(), share("b"), n=2)
-    made.tell(low("x", 2, priority=9))
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x", 2, priority=9))
 
-    assert made.tell(service()) == []
-    assert kept(made) == ["n a/s"]
+    assert tree.tell(service()) == []
+    assert kept_nodes(tree) == ["n a/s"]
 
 
 def test_what_comes_in_the_same_batch_is_placed_in_its_turn() -> None:
-    made = contest(serving(), share("b", queue_priority="1"), n=2)
+    tree = contest(service_leaf(), share("b", queue_priority="1"), n=2)
 
-    assert made.tell(service(vcore=2), low("x", priority=1)) == ["assigned b/x n", "bound b/x n"]
-    assert kept(made) == ["n a/s"]
+    assert tree.tell(service(vcore=2), ask_of_b("x", priority=1)) == [
+        "assigned b/x n",
+        "bound b/x n",
+    ]
+    assert kept_nodes(tree) == ["n a/s"]
 
 
 @pytest.mark.parametrize("lacks", [service(vcore=3), service(node="m"), service(vcore=2, app="b")])
 def test_who_lacks_more_than_room_or_is_no_service_keeps_nothing(lacks: Event) -> None:
-    made = contest(serving(), share("b"), n=2)
-    made.tell(low("x", priority=9))
-    made.tell(lacks)
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x", priority=9))
+    tree.tell(lacks)
 
-    assert kept(made) == []
+    assert kept_nodes(tree) == []
 
 
 def test_a_member_of_an_unsatisfied_gang_keeps_nothing() -> None:
-    made = contest(serving(), share("b"), n=1)
-    made.tell(low("x", priority=9), gang("g", 1))
-    made.tell(member("m"))
+    tree = contest(service_leaf(), share("b"), n=1)
+    tree.tell(ask_of_b("x", priority=9), gang("g", 1))
+    tree.tell(member("m"))
 
-    assert kept(made) == []
+    assert kept_nodes(tree) == []
 
 
 # Rounds
 
 
 def test_other_asks_pass_by() -> None:
-    made = keeping()
+    tree = with_kept_node()
 
-    assert made.tell(low("z"), low("n-only", node="n")) == []
-    assert made.tell(AddNode("o", Resources({"vcore": 1}))) == ["assigned b/z o", "bound b/z o"]
+    assert tree.tell(ask_of_b("z"), ask_of_b("n-only", node="n")) == []
+    assert tree.tell(AddNode("o", Resources({"vcore": 1}))) == ["assigned b/z o", "bound b/z o"]
 
 
 def test_another_service_does_not() -> None:
-    made = keeping()
+    tree = with_kept_node()
 
-    assert made.tell(service("t")) == ["assigned a/t n", "bound a/t n"]
-    assert kept(made) == ["n a/s"]
+    assert tree.tell(service("t")) == ["assigned a/t n", "bound a/t n"]
+    assert kept_nodes(tree) == ["n a/s"]
 
 
 def test_when_it_is_bound_those_tried_before_it_have_to_wait_for_the_next_round() -> None:
-    made = contest(serving(queue_priority="1"), share("b", queue_priority="2"), share("c"), n=4)
-    made.tell(low("x", 3, priority=9))
-    made.tell(service(vcore=2))
-    made.tell(low("before"), wish("c", "after"))
-    made.tell(service("t", vcore=1, priority=-1))
+    tree = contest(
+        service_leaf(queue_priority="1"), share("b", queue_priority="2"), share("c"), n=4
+    )
+    tree.tell(ask_of_b("x", 3, priority=9))
+    tree.tell(service(vcore=2))
+    tree.tell(ask_of_b("before"), wish("c", "after"))
+    tree.tell(service("t", vcore=1, priority=-1))
 
-    assert made.tell(Release("b", "x"))[1:] == [
+    assert tree.tell(Release("b", "x"))[1:] == [
         "assigned a/s n",
         "bound a/s n",
         "assigned c/after n",
         "bound c/after n",
     ]
-    assert kept(made) == []
+    assert kept_nodes(tree) == []
 
 
 def test_its_headroom_may_end_in_a_round() -> None:
-    made = contest(
-        serving(most=3), share("b", queue_priority="1"), share("c", queue_priority="0"), m=2, n=2
+    tree = contest(
+        service_leaf(most=3),
+        share("b", queue_priority="1"),
+        share("c", queue_priority="0"),
+        m=2,
+        n=2,
     )
-    made.tell(low("x", 2, priority=9, node="n"))
-    made.tell(service(vcore=2, priority=-1))
-    made.tell(UpdateNode("n", Resources({"vcore": 4})), service("t", 2, node="m", priority=1))
+    tree.tell(ask_of_b("x", 2, priority=9, node="n"))
+    tree.tell(service(vcore=2, priority=-1))
+    tree.tell(UpdateNode("n", Resources({"vcore": 4})), service("t", 2, node="m", priority=1))
 
-    assert sorted(made.app("a").bound) == ["t"]
-    assert kept(made) == []
+    assert sorted(tree.app("a").bound) == ["t"]
+    assert kept_nodes(tree) == []
 
 
 # The end
@@ -393,46 +402,46 @@ def test_its_headroom_may_end_in_a_round() -> None:
         [UpdateNode("n", None, schedulable=False)],
         [RemoveNode("n")],
         [Configure(configuration(share("a"), share("b")))],
-        [Configure(configuration(serving(most=1), share("b")))],
+        [Configure(configuration(service_leaf(most=1), share("b")))],
     ],
 )
 def test_it_ends(events: Sequence[Event]) -> None:
-    made = keeping()
-    made.tell(*events)
+    tree = with_kept_node()
+    tree.tell(*events)
 
-    assert kept(made) == []
+    assert kept_nodes(tree) == []
 
 
 def test_a_draining_leaf_keeps_its_settings_and_its_nodes() -> None:
-    made = keeping()
-    made.tell(Configure(configuration(share("b"))))
+    tree = with_kept_node()
+    tree.tell(Configure(configuration(share("b"))))
 
-    assert kept(made) == ["n a/s"]
+    assert kept_nodes(tree) == ["n a/s"]
 
 
 def test_it_does_not_end_with_a_node_that_comes_back_in_the_same_batch() -> None:
-    made = keeping()
-    made.tell(RemoveNode("n"), AddNode("n", Resources({"vcore": 3})), low("z", 2))
+    tree = with_kept_node()
+    tree.tell(RemoveNode("n"), AddNode("n", Resources({"vcore": 3})), ask_of_b("z", 2))
 
-    assert sorted(made.app("a").bound) == ["s"]
-    assert sorted(made.app("b").bound) == ["x"]  # In the round after the one that binds a/s.
+    assert sorted(tree.app("a").bound) == ["s"]
+    assert sorted(tree.app("b").bound) == ["x"]  # In the round after the one that binds a/s.
 
 
 def test_it_ends_when_its_gang_is_no_longer_satisfied() -> None:
-    made = contest(serving(), share("b"), n=3)
-    made.tell(gang("g", 1), member("m"), low("x", 2, priority=9))
-    made.tell(member("s", 2))
-    assert kept(made) == ["n a/s"]
-    made.tell(RemoveGang("default/g"))
+    tree = contest(service_leaf(), share("b"), n=3)
+    tree.tell(gang("g", 1), member("m"), ask_of_b("x", 2, priority=9))
+    tree.tell(member("s", 2))
+    assert kept_nodes(tree) == ["n a/s"]
+    tree.tell(RemoveGang("default/g"))
 
-    assert kept(made) == []
+    assert kept_nodes(tree) == []
 
 
 def test_it_ends_when_its_bind_fails_and_begins_again() -> None:
-    made = keeping()
-    made.tell(FailBind("a", "s"), low("z"), low("w"))
+    tree = with_kept_node()
+    tree.tell(FailBind("a", "s"), ask_of_b("z"), ask_of_b("w"))
 
-    assert made.tell(Release("b", "x"))[1:] == [
+    assert tree.tell(Release("b", "x"))[1:] == [
         "assigned a/s n",
         "released a/s n bind_failed",
         "assigned b/z n",
@@ -447,8 +456,8 @@ def test_it_ends_when_its_bind_fails_and_begins_again() -> None:
 
 
 def test_one_of_two_is_enough() -> None:
-    made = keeping()
-    made.tell(service("t", vcore=2))
-    made.tell(RemoveAsk("a", "s"))
+    tree = with_kept_node()
+    tree.tell(service("t", vcore=2))
+    tree.tell(RemoveAsk("a", "s"))
 
-    assert kept(made) == ["n a/t"]
+    assert kept_nodes(tree) == ["n a/t"]

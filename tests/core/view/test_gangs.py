@@ -30,7 +30,7 @@ from muster_core.view.gangs import (
 from muster_core.view.state.view_state import ViewState
 from muster_core.view.tree.application import ViewApp
 from muster_core.view.tree.constraints import Offer, Slot
-from tests.core.admission.objects import full, gang, here, members, story
+from tests.core.admission.objects import full_gang_name, gang, members, story, tree_with_app
 from tests.core.building import ask, identity, shape
 from tests.core.view.sites import (
     AT_MOST_ONE,
@@ -58,7 +58,7 @@ def view_gang(
     creation: int = 1,
     **places: int,
 ) -> ViewGang:
-    """Give a gang with so many members in each place that is named."""
+    """Return a gang with so many members in each place that is named."""
     pending, waiting, parked, bound = (
         places.get(place, 0) for place in ("pending", "waiting", "parked", "bound")
     )
@@ -77,7 +77,7 @@ def view_gang(
 
 
 def group(*gangs: ViewGang, more: str = "") -> ViewGroup:
-    """Give a group of gangs, and of names for which there is none."""
+    """Return a group of gangs, and of names for which there is none."""
     return ViewGroup((*(one.name for one in gangs), *more), list(gangs))
 
 
@@ -172,7 +172,7 @@ def test_who_becomes_satisfied() -> None:
 # How members are offered
 
 
-def offers(
+def offers_of(
     *gangs: ViewGang, more: str = "", barred: bool = False, hopeless: bool = False
 ) -> list[Offer]:
     one = group(*gangs, more=more)
@@ -185,57 +185,57 @@ NONE, EACH, FIRST = Offer.NONE, Offer.EACH, Offer.FIRST
 
 
 def test_members_of_a_satisfied_gang_are_plain_asks_whatever_becomes_of_the_group() -> None:
-    assert offers(SATISFIED, HOPEFUL, barred=True) == [EACH, NONE]
+    assert offers_of(SATISFIED, HOPEFUL, barred=True) == [EACH, NONE]
 
 
 def test_members_of_a_loose_group_are_tried_where_they_fit() -> None:
-    assert offers(LOOSE_ONE) == [EACH]
+    assert offers_of(LOOSE_ONE) == [EACH]
 
 
 def test_members_of_a_strict_group_are_tried_whether_they_fit_or_not() -> None:
-    assert offers(LOOSE_ONE, HOPEFUL) == [FIRST, FIRST]
-    assert offers(LOOSE_ONE, HOPEFUL, hopeless=True) == [NONE, NONE]
-    assert offers(LOOSE_ONE, HOPEFUL, barred=True) == [NONE, NONE]
+    assert offers_of(LOOSE_ONE, HOPEFUL) == [FIRST, FIRST]
+    assert offers_of(LOOSE_ONE, HOPEFUL, hopeless=True) == [NONE, NONE]
+    assert offers_of(LOOSE_ONE, HOPEFUL, barred=True) == [NONE, NONE]
 
 
 def test_surplus_members_are_tried_only_while_the_group_may_be_complete() -> None:
     surplus = view_gang("s", 1, LOOSE, pending=2, waiting=1)
 
-    assert offers(surplus, LOOSE_ONE) == [FIRST, EACH]
-    assert offers(surplus, more="x") == [NONE]
+    assert offers_of(surplus, LOOSE_ONE) == [FIRST, EACH]
+    assert offers_of(surplus, more="x") == [NONE]
 
 
 def test_who_would_be_refused_is_not_offered() -> None:
-    assert offers(view_gang(need=3, pending=2)) == [NONE]
-    assert offers(view_gang(need=None, pending=2)) == [NONE]
+    assert offers_of(view_gang(need=3, pending=2)) == [NONE]
+    assert offers_of(view_gang(need=None, pending=2)) == [NONE]
 
 
 # All together
 
 
 def test_a_gang_that_is_defined_anew_is_behind_the_others() -> None:
-    made = here("n", vcore=4)
+    tree = tree_with_app("n", vcore=4)
     for name in "gah":
-        made.enter(gang(name, 2))
+        tree.enter(gang(name, 2))
     for name in "gah":
         # Both of a gang do not fit on one node, though each of them would.
-        made.enter(members(name, f"{name}x", vcore=2), members(name, f"{name}y", vcore=3))
-    assert story(made.settle()) == []
+        tree.enter(members(name, f"{name}x", vcore=2), members(name, f"{name}y", vcore=3))
+    assert story(tree.settle()) == []
 
     more = AddNode("m", Resources({"vcore": 60}))
-    said = story(made.settle(RemoveGang(full("a")), gang("a", 2), more))
-    made.check()
-    satisfied = [line for line in said if line.startswith("gang_satisfied")]
-    assert satisfied == [f"gang_satisfied {full(name)}" for name in "gha"]
+    lines = story(tree.settle(RemoveGang(full_gang_name("a")), gang("a", 2), more))
+    tree.check()
+    satisfied = [line for line in lines if line.startswith("gang_satisfied")]
+    assert satisfied == [f"gang_satisfied {full_gang_name(name)}" for name in "gha"]
 
 
-def empty() -> GangIndex:
+def empty_index() -> GangIndex:
     return ViewState().gang_index
 
 
 def book_of(**lists: str) -> GangIndex:
-    """Give a book of gangs of one-letter names, each with those that it names, in this order."""
-    gang_index = empty()
+    """Return a book of gangs of one-letter names, each with those that it names, in this order."""
+    gang_index = empty_index()
     for creation, (name, groups) in enumerate(lists.items(), 1):
         gang_index.redefine(gang_index.touch(name), definition(groups), creation)
     gang_index.refresh()
@@ -389,8 +389,8 @@ STEPS = st.tuples(
 
 @given(st.lists(STEPS))
 def test_groups_are_those_of_a_fresh_book(steps: list[tuple[str, str | None, bool]]) -> None:
-    """Whatever was asked for in between, and whoever came and went."""
-    gang_index, lists = empty(), dict[str, tuple[int, str]]()
+    """Whatever was looked up, and whichever gangs came and went, in between."""
+    gang_index, lists = empty_index(), dict[str, tuple[int, str]]()
     for creation, (name, groups, look) in enumerate(steps):
         if groups is None and name in lists:
             gang_index.redefine(gang_index.gangs[name], None, None)
@@ -403,13 +403,13 @@ def test_groups_are_those_of_a_fresh_book(steps: list[tuple[str, str | None, boo
         if look:
             gang_index.refresh()
             gang_index.groups_of(gang_index.gangs)
-        fresh = empty()
+        fresh = empty_index()
         for one, (created, named) in lists.items():
             fresh.redefine(fresh.touch(one), definition(named), created)
-        assert shown(gang_index) == shown(fresh)
+        assert groups_in(gang_index) == groups_in(fresh)
 
 
-def shown(gang_index: GangIndex) -> list[tuple[tuple[str, ...], list[str]]]:
+def groups_in(gang_index: GangIndex) -> list[tuple[tuple[str, ...], list[str]]]:
     groups = gang_index.groups_of(gang_index.gangs)
     return [(group.names, [gang.name for gang in group.gangs]) for group in groups]
 
@@ -430,7 +430,7 @@ class World:
         self.nodes.add(name, Resources({"vcore": vcore}), {}, schedulable=True)
 
     def known(self, of: Shape) -> int:
-        """Give the bit of a shape of which an ask is pending."""
+        """Return the bit of a shape of which an ask is pending."""
         bit = self.shapes.add(of)
         self.shapes.acquire(bit)
         self.nodes.shape_added(bit)
@@ -582,22 +582,22 @@ def test_how_early_a_node_is_taken(
 
 
 def test_waiting_and_bound_members_count_where_they_are_in_a_domain() -> None:
-    made = cluster(racked("a", 1, "x"), racked("b", 1), racked("c", 1, "y"))
-    made.settle(gang_within(PREFER, 1), members("g", "m", 3, vcore=1))
-    view = made.machine.view
-    standing = topology_state_of(view.gangs[full("g")], view.apps)
+    tree = cluster(racked("a", 1, "x"), racked("b", 1), racked("c", 1, "y"))
+    tree.settle(gang_within(PREFER, 1), members("g", "m", 3, vcore=1))
+    view = tree.machine.view
+    standing = topology_state_of(view.gangs[full_gang_name("g")], view.apps)
 
     assert standing is not None
     assert (standing.counts, standing.home) == ({"x": 1, "y": 1}, "x")
-    made.settle(gang_within(attrs.evolve(PREFER, attribute="every"), 9, "h"))
-    made.settle(racked("d", 1, "z"), members("h", "n", 9, vcore=1))
-    standing = topology_state_of(view.gangs[full("h")], view.apps)
+    tree.settle(gang_within(attrs.evolve(PREFER, attribute="every"), 9, "h"))
+    tree.settle(racked("d", 1, "z"), members("h", "n", 9, vcore=1))
+    standing = topology_state_of(view.gangs[full_gang_name("h")], view.apps)
     assert standing is not None
     assert (standing.counts, standing.home) == ({"yes": 1}, "yes")
 
 
 def test_a_gang_that_is_not_defined_has_no_topology() -> None:
-    made = cluster(racked("a", 1, "x"))
-    made.settle(members("g", "m", 1, vcore=1))
+    tree = cluster(racked("a", 1, "x"))
+    tree.settle(members("g", "m", 1, vcore=1))
 
-    assert topology_of(made.machine.view.gangs[full("g")]) is None
+    assert topology_of(tree.machine.view.gangs[full_gang_name("g")]) is None

@@ -1,4 +1,4 @@
-"""Permits: which members of a gang are tried, what becomes of their group, and whether it is sure
+"""Permits: which members of a gang are tried, how their group ends, and whether it is sure
 not to fit.
 """
 
@@ -28,41 +28,50 @@ from muster_core.snapshots import GangSnapshot
 from muster_core.view.gangs import ViewGroup
 from muster_core.view.permits import is_sure_not_to_fit
 from muster_core.view.state.view_state import ViewState
-from tests.core.admission.objects import LOOSE, applied, full, gang, here, members, places, story
+from tests.core.admission.objects import (
+    LOOSE,
+    applied,
+    full_gang_name,
+    gang,
+    members,
+    places,
+    story,
+    tree_with_app,
+)
 from tests.core.building import configuration, queue, wish
-from tests.core.tree import BLOCKING, Tree, props, tree
+from tests.core.tree import BLOCKING, Tree, make_tree, props
 
 
-def tell(made: Tree, *events: Event | str) -> list[str]:
-    """Let a batch pass; give what became of asks and gangs."""
-    said = story(made.settle(*events))
-    made.check()
-    return said
+def tell(tree: Tree, *events: Event | str) -> list[str]:
+    """Let a batch pass; return what became of asks and gangs."""
+    lines = story(tree.settle(*events))
+    tree.check()
+    return lines
 
 
-def shown(made: Tree, name: str = "g") -> GangSnapshot:
-    return made.snapshot().gangs[full(name)]
+def gang_snapshot(tree: Tree, name: str = "g") -> GangSnapshot:
+    return tree.snapshot().gangs[full_gang_name(name)]
 
 
 def two_leaves(size: int, first: dict[str, str] | None = None, **most: str) -> Tree:
-    """Give a tree with the application ``p`` in ``root.a`` and ``q`` in ``root.b``."""
-    made = tree(
+    """Return a tree with the application ``p`` in ``root.a`` and ``q`` in ``root.b``."""
+    tree = make_tree(
         "n",
         config=configuration(
             queue("a", properties=first or {}, resources={"max": most}), queue("b")
         ),
         vcore=size,
     )
-    made.add_app("p", "root.a")
-    made.add_app("q", "root.b")
-    return made
+    tree.add_app("p", "root.a")
+    tree.add_app("q", "root.b")
+    return tree
 
 
 # Permit
 
 
 def test_a_gang_is_bound_in_one_step_in_the_order_of_waiting() -> None:
-    assert tell(here(), gang("g", 3), members("g", "x", 3)) == [
+    assert tell(tree_with_app(), gang("g", 3), members("g", "x", 3)) == [
         "assigned p/x-0 n",
         "waiting p/x-0 n",
         "assigned p/x-1 n",
@@ -76,7 +85,7 @@ def test_a_gang_is_bound_in_one_step_in_the_order_of_waiting() -> None:
 
 
 def test_a_gang_of_one_is_satisfied_by_its_first_member() -> None:
-    assert tell(here(), gang("g", 1), members("g", "x", 1)) == [
+    assert tell(tree_with_app(), gang("g", 1), members("g", "x", 1)) == [
         "assigned p/x-0 n",
         "gang_satisfied default/g",
         "bound p/x-0 n",
@@ -84,14 +93,14 @@ def test_a_gang_of_one_is_satisfied_by_its_first_member() -> None:
 
 
 def test_a_group_is_bound_when_every_gang_of_it_has_enough() -> None:
-    made = here()
-    assert tell(made, gang("g", 1, "h"), members("g", "x")) == [
+    tree = tree_with_app()
+    assert tell(tree, gang("g", 1, "h"), members("g", "x")) == [
         "assigned p/x n",
         "waiting p/x n",
     ]
-    tell(made, gang("h", 2))
+    tell(tree, gang("h", 2))
 
-    assert tell(made, members("h", "y", 2)) == [
+    assert tell(tree, members("h", "y", 2)) == [
         "assigned p/y-0 n",
         "waiting p/y-0 n",
         "assigned p/y-1 n",
@@ -104,13 +113,13 @@ def test_a_group_is_bound_when_every_gang_of_it_has_enough() -> None:
 
 
 def test_bound_members_count_for_the_gang_that_is_defined_anew() -> None:
-    made = here()
-    tell(made, gang("g", 2), members("g", "x", 2))
-    tell(made, RemoveGang(full("g")))
-    assert not shown(made).satisfied
+    tree = tree_with_app()
+    tell(tree, gang("g", 2), members("g", "x", 2))
+    tell(tree, RemoveGang(full_gang_name("g")))
+    assert not gang_snapshot(tree).satisfied
 
-    assert tell(made, gang("g", 3)) == []
-    assert tell(made, members("g", "y")) == [
+    assert tell(tree, gang("g", 3)) == []
+    assert tell(tree, members("g", "y")) == [
         "assigned p/y n",
         "gang_satisfied default/g",
         "bound p/y n",
@@ -118,11 +127,11 @@ def test_bound_members_count_for_the_gang_that_is_defined_anew() -> None:
 
 
 def test_a_group_for_which_nothing_is_missing_is_bound_when_a_round_starts() -> None:
-    made = here(vcore=2)
-    tell(made, gang("g", 3, mode=LOOSE), members("g", "x", 3))
-    assert shown(made).waiting == (("p", "x-0"), ("p", "x-1"))
+    tree = tree_with_app(vcore=2)
+    tell(tree, gang("g", 3, mode=LOOSE), members("g", "x", 3))
+    assert gang_snapshot(tree).waiting == (("p", "x-0"), ("p", "x-1"))
 
-    assert tell(made, applied(gang("g", 2, mode=LOOSE))) == [
+    assert tell(tree, applied(gang("g", 2, mode=LOOSE))) == [
         "gang_satisfied default/g",
         "bound p/x-0 n",
         "bound p/x-1 n",
@@ -130,10 +139,10 @@ def test_a_group_for_which_nothing_is_missing_is_bound_when_a_round_starts() -> 
 
 
 def test_what_was_plain_of_a_satisfied_gang_stays_bound_alone() -> None:
-    made = here()
-    tell(made, gang("g", 2), members("g", "x", 2))
+    tree = tree_with_app()
+    tell(tree, gang("g", 2), members("g", "x", 2))
 
-    assert tell(made, members("g", "y")) == ["assigned p/y n", "bound p/y n"]
+    assert tell(tree, members("g", "y")) == ["assigned p/y n", "bound p/y n"]
 
 
 # PreFilter
@@ -148,43 +157,43 @@ def test_what_was_plain_of_a_satisfied_gang_stays_bound_alone() -> None:
     ],
 )
 def test_a_member_that_is_refused_holds_nothing(events: list[Event], why: str) -> None:
-    made = here()
-    tell(made, *events, members("g", "x", 2))
+    tree = tree_with_app()
+    tell(tree, *events, members("g", "x", 2))
 
-    assert made.bound() == [], why
-    assert shown(made).waiting == ()
-    assert shown(made).cycle_valid
+    assert tree.bound() == [], why
+    assert gang_snapshot(tree).waiting == ()
+    assert gang_snapshot(tree).cycle_valid
 
 
 def test_a_parked_member_is_a_child_of_its_gang() -> None:
-    made = here()
-    tell(made, gang("g", 2), members("g", "x", timed_out=True))
+    tree = tree_with_app()
+    tell(tree, gang("g", 2), members("g", "x", timed_out=True))
 
-    assert places(made) == {"x": "parked"}
-    assert shown(made).timed_out
+    assert places(tree) == {"x": "parked"}
+    assert gang_snapshot(tree).timed_out
 
 
 def test_a_surplus_member_holds_no_node_until_its_group_is_satisfied() -> None:
-    made = here()
-    tell(made, gang("g", 1, "h"), gang("h", 1), members("g", "x", 3))
-    assert places(made) == {"x-0": "waiting", "x-1": "pending", "x-2": "pending"}
+    tree = tree_with_app()
+    tell(tree, gang("g", 1, "h"), gang("h", 1), members("g", "x", 3))
+    assert places(tree) == {"x-0": "waiting", "x-1": "pending", "x-2": "pending"}
 
-    said = tell(made, members("h", "y"))
-    assert said[-4:] == ["assigned p/x-1 n", "bound p/x-1 n", "assigned p/x-2 n", "bound p/x-2 n"]
+    lines = tell(tree, members("h", "y"))
+    assert lines[-4:] == ["assigned p/x-1 n", "bound p/x-1 n", "assigned p/x-2 n", "bound p/x-2 n"]
 
 
 def test_a_surplus_member_was_tried_in_the_round_that_satisfies_its_group() -> None:
     """So an ask behind it comes first, which a later round would not have it."""
-    made = here(vcore=3)
-    tell(made, gang("g", 1, "h", mode=LOOSE), gang("h", 1, mode=LOOSE))
+    tree = tree_with_app(vcore=3)
+    tell(tree, gang("g", 1, "h", mode=LOOSE), gang("h", 1, mode=LOOSE))
 
-    said = tell(
-        made,
+    lines = tell(
+        tree,
         members("g", "x", 2, priority=9),
         members("h", "y", priority=5),
         wish("p", "plain", 1),
     )
-    assert [line for line in said if line.startswith("bound")] == [
+    assert [line for line in lines if line.startswith("bound")] == [
         "bound p/x-0 n",
         "bound p/y n",
         "bound p/plain n",
@@ -195,38 +204,38 @@ def test_a_surplus_member_was_tried_in_the_round_that_satisfies_its_group() -> N
 
 
 def test_a_strict_group_that_does_not_fit_leaves_no_trace() -> None:
-    made = here(vcore=2)
+    tree = tree_with_app(vcore=2)
 
-    assert tell(made, gang("g", 3), members("g", "x", 3)) == []
-    assert not shown(made).cycle_valid
-    assert dict(made.snapshot().nodes["n"].used) == {}
+    assert tell(tree, gang("g", 3), members("g", "x", 3)) == []
+    assert not gang_snapshot(tree).cycle_valid
+    assert dict(tree.snapshot().nodes["n"].used) == {}
 
 
 def test_a_loose_group_keeps_what_it_got() -> None:
-    made = here(vcore=2)
-    tell(made, gang("g", 3, mode=LOOSE), members("g", "x", 3))
+    tree = tree_with_app(vcore=2)
+    tell(tree, gang("g", 3, mode=LOOSE), members("g", "x", 3))
 
-    assert shown(made).waiting == (("p", "x-0"), ("p", "x-1"))
-    assert shown(made).cycle_valid
+    assert gang_snapshot(tree).waiting == (("p", "x-0"), ("p", "x-1"))
+    assert gang_snapshot(tree).cycle_valid
 
 
 def test_one_strict_gang_makes_its_group_strict() -> None:
-    made = here(vcore=2)
-    tell(made, gang("g", 1, "h", mode=LOOSE), gang("h", 2), members("g", "x"))
-    assert shown(made).waiting == (("p", "x"),)
+    tree = tree_with_app(vcore=2)
+    tell(tree, gang("g", 1, "h", mode=LOOSE), gang("h", 2), members("g", "x"))
+    assert gang_snapshot(tree).waiting == (("p", "x"),)
 
-    assert tell(made, members("h", "y", 2)) == ["released p/x n gang_rollback"]
-    assert not shown(made).cycle_valid
-    assert not shown(made, "h").cycle_valid
+    assert tell(tree, members("h", "y", 2)) == ["released p/x n gang_rollback"]
+    assert not gang_snapshot(tree).cycle_valid
+    assert not gang_snapshot(tree, "h").cycle_valid
 
 
 def test_members_that_waited_before_are_released_in_the_order_of_waiting() -> None:
-    made = here(vcore=3)
-    tell(made, gang("g", 2, "h", "i"), gang("h", 1), gang("i", 2))
-    tell(made, members("h", "z"))
-    tell(made, members("g", "x", 2))
+    tree = tree_with_app(vcore=3)
+    tell(tree, gang("g", 2, "h", "i"), gang("h", 1), gang("i", 2))
+    tell(tree, members("h", "z"))
+    tell(tree, members("g", "x", 2))
 
-    assert tell(made, members("i", "w", 2, vcore=3)) == [
+    assert tell(tree, members("i", "w", 2, vcore=3)) == [
         "released p/z n gang_rollback",
         "released p/x-0 n gang_rollback",
         "released p/x-1 n gang_rollback",
@@ -234,10 +243,10 @@ def test_members_that_waited_before_are_released_in_the_order_of_waiting() -> No
 
 
 def test_what_is_given_up_is_free_for_those_behind_in_the_same_round() -> None:
-    made = here(vcore=2)
-    tell(made, gang("g", 1, "h"), gang("h", 2), members("g", "x"))
+    tree = tree_with_app(vcore=2)
+    tell(tree, gang("g", 1, "h"), gang("h", 2), members("g", "x"))
 
-    assert tell(made, members("h", "y", 2, priority=5), wish("p", "plain", 1, vcore=2)) == [
+    assert tell(tree, members("h", "y", 2, priority=5), wish("p", "plain", 1, vcore=2)) == [
         "released p/x n gang_rollback",
         "assigned p/plain n",
         "bound p/plain n",
@@ -245,25 +254,25 @@ def test_what_is_given_up_is_free_for_those_behind_in_the_same_round() -> None:
 
 
 def test_what_was_tried_before_there_was_more_room_waits_for_the_next_round() -> None:
-    made = here(vcore=2)
-    tell(made, gang("g", 1, "h"), gang("h", 2), members("g", "x"))
+    tree = tree_with_app(vcore=2)
+    tell(tree, gang("g", 1, "h"), gang("h", 2), members("g", "x"))
 
-    said = tell(
-        made,
+    lines = tell(
+        tree,
         wish("p", "first", 9, vcore=2),  # It does not fit beside x.
         members("h", "y", 2, priority=5),  # This gives x up.
         wish("p", "last", 1),  # This is tried after that, in the same round.
     )
-    assert said == ["released p/x n gang_rollback", "assigned p/last n", "bound p/last n"]
+    assert lines == ["released p/x n gang_rollback", "assigned p/last n", "bound p/last n"]
 
 
 def test_the_next_cycle_begins_with_the_next_batch() -> None:
-    made = here(vcore=2)
-    tell(made, gang("g", 3), members("g", "x", 3))
-    assert not shown(made).cycle_valid
+    tree = tree_with_app(vcore=2)
+    tell(tree, gang("g", 3), members("g", "x", 3))
+    assert not gang_snapshot(tree).cycle_valid
 
-    said = tell(made, AddNode("m", Resources({"vcore": 1})))
-    assert said[-4:] == [
+    lines = tell(tree, AddNode("m", Resources({"vcore": 1})))
+    assert lines[-4:] == [
         "gang_satisfied default/g",
         "bound p/x-0 m",
         "bound p/x-1 n",
@@ -272,37 +281,37 @@ def test_the_next_cycle_begins_with_the_next_batch() -> None:
 
 
 def test_a_group_that_cannot_be_tried_keeps_its_cycle() -> None:
-    made = two_leaves(5, vcore="1m")
-    tell(made, wish("p", "plain"))
-    tell(made, gang("g", 2), members("g", "x", 2))
+    tree = two_leaves(5, vcore="1m")
+    tell(tree, wish("p", "plain"))
+    tell(tree, gang("g", 2), members("g", "x", 2))
 
     # The queue of the members is overused, so nobody tries them.
-    assert shown(made).cycle_valid
+    assert gang_snapshot(tree).cycle_valid
 
 
 # Activation
 
 
 def test_activation_passes_by_what_keeps_applications_out() -> None:
-    made = two_leaves(9, props(application_sort_policy="stateaware"))
-    made.add_app("r", "root.a")
-    tell(made, gang("g", 2))
+    tree = two_leaves(9, props(application_sort_policy="stateaware"))
+    tree.add_app("r", "root.a")
+    tell(tree, gang("g", 2))
 
-    said = tell(made, members("g", "x", app="p"), members("g", "y", app="r"))
-    assert said[-2:] == ["bound p/x n", "bound r/y n"]
+    lines = tell(tree, members("g", "x", app="p"), members("g", "y", app="r"))
+    assert lines[-2:] == ["bound p/x n", "bound r/y n"]
 
 
 def test_activation_tries_members_alone_in_order_wherever_they_are() -> None:
-    made = two_leaves(9)
-    tell(made, gang("g", 3))
+    tree = two_leaves(9)
+    tell(tree, gang("g", 3))
 
-    said = tell(
-        made,
+    lines = tell(
+        tree,
         members("g", "x", 2, app="p"),
         wish("q", "between", 7),
         members("g", "y", app="q", priority=8),
     )
-    assert [line for line in said if line.startswith("assigned")] == [
+    assert [line for line in lines if line.startswith("assigned")] == [
         "assigned q/y n",
         "assigned p/x-0 n",
         "assigned p/x-1 n",
@@ -311,56 +320,56 @@ def test_activation_tries_members_alone_in_order_wherever_they_are() -> None:
 
 
 def test_activated_members_still_need_headroom() -> None:
-    made = two_leaves(9, vcore="1m")
-    tell(made, gang("g", 3, mode=LOOSE))
-    tell(made, members("g", "x", 2, app="p"), members("g", "y", app="q", priority=5))
+    tree = two_leaves(9, vcore="1m")
+    tell(tree, gang("g", 3, mode=LOOSE))
+    tell(tree, members("g", "x", 2, app="p"), members("g", "y", app="q", priority=5))
 
-    assert places(made, "p") == {"x-0": "waiting", "x-1": "pending"}
-    assert places(made, "q") == {"y": "waiting"}
+    assert places(tree, "p") == {"x-0": "waiting", "x-1": "pending"}
+    assert places(tree, "q") == {"y": "waiting"}
 
 
 def test_a_blocked_leaf_fails_its_activated_members() -> None:
-    made = two_leaves(9, BLOCKING)
-    tell(made, gang("g", 2))
-    tell(made, wish("p", "big", 9, vcore=99))
+    tree = two_leaves(9, BLOCKING)
+    tell(tree, gang("g", 2))
+    tell(tree, wish("p", "big", 9, vcore=99))
 
     # Leaf b has its turn after leaf a was found blocked.
-    assert tell(made, members("g", "x", app="p"), members("g", "y", app="q")) == []
-    assert not shown(made).cycle_valid
+    assert tell(tree, members("g", "x", app="p"), members("g", "y", app="q")) == []
+    assert not gang_snapshot(tree).cycle_valid
 
 
 def test_a_member_that_fits_nowhere_blocks_its_leaf() -> None:
-    made = two_leaves(2, BLOCKING)
-    tell(made, gang("g", 2, mode=LOOSE))
-    tell(made, members("g", "x", 2, app="p", priority=9, vcore=2), wish("p", "plain", 1))
+    tree = two_leaves(2, BLOCKING)
+    tell(tree, gang("g", 2, mode=LOOSE))
+    tell(tree, members("g", "x", 2, app="p", priority=9, vcore=2), wish("p", "plain", 1))
 
-    assert places(made, "p") == {"x-0": "waiting", "x-1": "pending", "plain": "pending"}
+    assert places(tree, "p") == {"x-0": "waiting", "x-1": "pending", "plain": "pending"}
 
 
 def test_a_refusal_does_not_block() -> None:
-    made = two_leaves(2, BLOCKING)
-    tell(made, gang("g", 2))
-    tell(made, members("g", "x", app="p", priority=9), wish("p", "plain", 1))
+    tree = two_leaves(2, BLOCKING)
+    tell(tree, gang("g", 2))
+    tell(tree, members("g", "x", app="p", priority=9), wish("p", "plain", 1))
 
-    assert made.bound() == ["p/plain n"]
+    assert tree.bound() == ["p/plain n"]
 
 
 def test_members_compete_by_the_creation_of_their_gang() -> None:
-    made = here(vcore=2)
-    tell(made, gang("old", 1), wish("p", "plain", vcore=9))
+    tree = tree_with_app(vcore=2)
+    tell(tree, gang("old", 1), wish("p", "plain", vcore=9))
 
-    said = tell(made, gang("new", 1), members("new", "x"), members("old", "y"))
-    assert said[0] == "assigned p/y n"
+    lines = tell(tree, gang("new", 1), members("new", "x"), members("old", "y"))
+    assert lines[0] == "assigned p/y n"
 
 
 # Binds that fail
 
 
 def test_a_bind_that_fails_sends_one_member_back_alone() -> None:
-    made = here()
-    tell(made, gang("g", 2))
+    tree = tree_with_app()
+    tell(tree, gang("g", 2))
 
-    assert tell(made, members("g", "x", 2), FailBind("p", "x-0")) == [
+    assert tell(tree, members("g", "x", 2), FailBind("p", "x-0")) == [
         "assigned p/x-0 n",
         "waiting p/x-0 n",
         "assigned p/x-1 n",
@@ -373,11 +382,11 @@ def test_a_bind_that_fails_sends_one_member_back_alone() -> None:
 
 
 def test_the_last_one_may_be_the_one_whose_bind_fails() -> None:
-    made = here()
-    tell(made, gang("g", 2))
-    said = tell(made, members("g", "x", 2), FailBind("p", "x-1", 2))
+    tree = tree_with_app()
+    tell(tree, gang("g", 2))
+    lines = tell(tree, members("g", "x", 2), FailBind("p", "x-1", 2))
 
-    assert said[-6:] == [
+    assert lines[-6:] == [
         "bound p/x-0 n",
         "released p/x-1 n bind_failed",
         "assigned p/x-1 n",
@@ -388,12 +397,12 @@ def test_the_last_one_may_be_the_one_whose_bind_fails() -> None:
 
 
 def test_waiting_spends_no_failure() -> None:
-    made = here(vcore=1)
-    tell(made, gang("g", 2, mode=LOOSE))
-    said = tell(made, members("g", "x", 2), FailBind("p", "x-0"))
+    tree = tree_with_app(vcore=1)
+    tell(tree, gang("g", 2, mode=LOOSE))
+    lines = tell(tree, members("g", "x", 2), FailBind("p", "x-0"))
 
-    assert said == ["assigned p/x-0 n", "waiting p/x-0 n"]
-    assert tell(made, AddNode("m", Resources({"vcore": 1})))[-4:] == [
+    assert lines == ["assigned p/x-0 n", "waiting p/x-0 n"]
+    assert tell(tree, AddNode("m", Resources({"vcore": 1})))[-4:] == [
         "released p/x-0 n bind_failed",
         "bound p/x-1 m",
         "assigned p/x-0 n",
@@ -405,76 +414,76 @@ def test_waiting_spends_no_failure() -> None:
 
 
 def test_a_gang_that_lost_all_is_a_gang_again() -> None:
-    made = here()
-    tell(made, gang("g", 2), members("g", "x", 2))
+    tree = tree_with_app()
+    tell(tree, gang("g", 2), members("g", "x", 2))
 
-    assert tell(made, RemoveNode("n")) == [
+    assert tell(tree, RemoveNode("n")) == [
         "released p/x-0 n node_lost",
         "released p/x-1 n node_lost",
     ]
-    assert not shown(made).satisfied
-    assert tell(made, AddNode("m", Resources({"vcore": 1}))) == []
+    assert not gang_snapshot(tree).satisfied
+    assert tell(tree, AddNode("m", Resources({"vcore": 1}))) == []
 
 
 def test_a_gang_whose_members_have_finished_is_satisfied_still() -> None:
-    made = here(vcore=2)
-    tell(made, gang("g", 2), members("g", "x", 3))
+    tree = tree_with_app(vcore=2)
+    tell(tree, gang("g", 2), members("g", "x", 3))
 
-    assert tell(made, Release("p", "x-0"), Release("p", "x-1"))[-1] == "bound p/x-2 n"
+    assert tell(tree, Release("p", "x-0"), Release("p", "x-1"))[-1] == "bound p/x-2 n"
 
 
 def test_waiting_members_of_a_removed_one_wait_on() -> None:
-    made = here(vcore=2)
-    tell(made, gang("g", 3, mode=LOOSE), members("g", "x", 3))
+    tree = tree_with_app(vcore=2)
+    tell(tree, gang("g", 3, mode=LOOSE), members("g", "x", 3))
 
     # Without x-0 the gang has fewer children than it needs: x-2 may not hold a node either.
-    assert tell(made, RemoveAsk("p", "x-0")) == ["released p/x-0 n removed"]
-    assert shown(made).waiting == (("p", "x-1"),)
+    assert tell(tree, RemoveAsk("p", "x-0")) == ["released p/x-0 n removed"]
+    assert gang_snapshot(tree).waiting == (("p", "x-1"),)
 
 
 @pytest.mark.parametrize("vcore", range(1, 7))
 @pytest.mark.parametrize("mode", [None, LOOSE])
 def test_no_group_is_bound_in_part_whatever_lacks(mode: GangMode | None, vcore: int) -> None:
-    made = here(vcore=vcore)
-    tell(made, gang("g", 2, "h", mode=mode), gang("h", 3, mode=mode))
-    tell(made, members("g", "x", 2), members("h", "y", 3))
+    tree = tree_with_app(vcore=vcore)
+    tell(tree, gang("g", 2, "h", mode=mode), gang("h", 3, mode=mode))
+    tell(tree, members("g", "x", 2), members("h", "y", 3))
 
-    assert len(made.bound()) == (5 if vcore >= 5 else 0)
+    assert len(tree.bound()) == (5 if vcore >= 5 else 0)
 
 
 @contextmanager
-def asked(*, heeded: bool) -> Generator[list[tuple[tuple[str, ...], bool]]]:
-    """Note of which groups it is asked whether they fit, and what is said; heed it or not."""
-    said: list[tuple[tuple[str, ...], bool]] = []
+def recorded_checks(*, heeded: bool) -> Generator[list[tuple[tuple[str, ...], bool]]]:
+    """Record which groups are checked for being hopeless, with the answers; heed these or not."""
+    lines: list[tuple[tuple[str, ...], bool]] = []
 
     def find(state: ViewState, group: ViewGroup) -> bool:
         hopeless = is_sure_not_to_fit(state, group)
-        said.append((group.names, hopeless))
+        lines.append((group.names, hopeless))
         return hopeless and heeded
 
     with mock.patch("muster_core.view.permits.is_sure_not_to_fit", find):
-        yield said
+        yield lines
 
 
 def trees(most: dict[str, str], *nodes: Resources, blocking: bool = False) -> Tree:
-    """Give a tree with ``p`` in the leaf ``a``, which may have ``most``, and ``q`` in ``b``."""
+    """Return a tree with ``p`` in the leaf ``a``, which may have ``most``, and ``q`` in ``b``."""
     properties = BLOCKING if blocking else {}
     leaf = queue("a", resources={"max": most}, properties=properties)
-    made = Tree(configuration(leaf, queue("b")))
-    made.add_app("p", "root.a")
-    made.add_app("q", "root.b")
-    made.settle(*(AddNode(f"n{number}", capacity) for number, capacity in enumerate(nodes)))
-    return made
+    tree = Tree(configuration(leaf, queue("b")))
+    tree.add_app("p", "root.a")
+    tree.add_app("q", "root.b")
+    tree.settle(*(AddNode(f"n{number}", capacity) for number, capacity in enumerate(nodes)))
+    return tree
 
 
-def answer(made: Tree, *events: Event) -> bool:
-    """Give what is said of the group of the gang ``g`` when these events have come."""
-    made.enter(*events)
-    made.hear()
-    state: ViewState = vars(made.machine.view)["_state"]
+def is_hopeless(tree: Tree, *events: Event) -> bool:
+    """Return whether the group of the gang ``g`` is found hopeless after these events."""
+    tree.enter(*events)
+    tree.report_owners()
+    state: ViewState = vars(tree.machine.view)["_state"]
     hopeless = is_sure_not_to_fit(state, state.gang_index.group_of(state.gangs["default/g"]))
-    made.settle()
-    made.check()
+    tree.settle()
+    tree.check()
     return hopeless
 
 
@@ -483,68 +492,68 @@ PLENTY = Resources({"vcore": 9, "memory": 9})
 
 
 def test_a_group_that_fits() -> None:
-    assert answer(trees({}, TWO), gang("g", 2), members("g", "x", 2)) is False
+    assert is_hopeless(trees({}, TWO), gang("g", 2), members("g", "x", 2)) is False
 
 
 def test_more_members_of_a_shape_than_there_is_room_for() -> None:
-    assert answer(trees({}, TWO, TWO), gang("g", 5), members("g", "x", 5)) is True
+    assert is_hopeless(trees({}, TWO, TWO), gang("g", 5), members("g", "x", 5)) is True
 
 
 def test_room_is_counted_in_whole_members_node_by_node() -> None:
-    made = trees({}, Resources({"vcore": 3}), Resources({"vcore": 3}))
+    tree = trees({}, Resources({"vcore": 3}), Resources({"vcore": 3}))
 
-    assert answer(made, gang("g", 3), members("g", "x", 3, vcore=2)) is True
+    assert is_hopeless(tree, gang("g", 3), members("g", "x", 3, vcore=2)) is True
 
 
 def test_a_queue_that_may_not_have_so_much() -> None:
-    made = trees({"vcore": "3m"}, PLENTY)
-    made.settle(wish("p", "plain", vcore=2))
+    tree = trees({"vcore": "3m"}, PLENTY)
+    tree.settle(wish("p", "plain", vcore=2))
 
-    assert answer(made, gang("g", 2), members("g", "x", 2)) is True
+    assert is_hopeless(tree, gang("g", 2), members("g", "x", 2)) is True
 
 
 def test_members_of_several_gangs_of_a_group_count_together() -> None:
     events = (gang("g", 1, "h"), gang("h", 2), members("g", "x"), members("h", "y", 2))
 
-    assert answer(trees({}, TWO), *events) is True
+    assert is_hopeless(trees({}, TWO), *events) is True
 
 
 @pytest.mark.parametrize("need", [1, 2])
 def test_where_there_is_a_choice_of_members_nothing_is_sure(need: int) -> None:
-    made = trees({}, Resources({"vcore": 1}))
+    tree = trees({}, Resources({"vcore": 1}))
     wanted = (members("g", "x", vcore=9), members("g", "y", vcore=1))
 
     # With two needed both are, and the bigger one fits nowhere.
-    assert answer(made, gang("g", need), *wanted) is (need == 2)
+    assert is_hopeless(tree, gang("g", need), *wanted) is (need == 2)
 
 
 def test_where_there_is_a_choice_of_queues_their_quotas_do_not_count() -> None:
-    made = trees({"vcore": "0"}, PLENTY)
+    tree = trees({"vcore": "0"}, PLENTY)
     wanted = (members("g", "x"), members("g", "y", app="q", priority=9))
 
-    assert answer(made, gang("g", 1), *wanted) is False
+    assert is_hopeless(tree, gang("g", 1), *wanted) is False
 
 
 def test_a_group_that_holds_nodes_is_tried_since_it_gives_them_up() -> None:
-    made = trees({}, TWO)
-    made.settle(gang("g", 1, "h"), members("g", "x"))
+    tree = trees({}, TWO)
+    tree.settle(gang("g", 1, "h"), members("g", "x"))
 
-    said = story(made.settle(gang("h", 9), members("h", "y", 9)))
-    assert said == ["released p/x n0 gang_rollback"]
+    lines = story(tree.settle(gang("h", 9), members("h", "y", 9)))
+    assert lines == ["released p/x n0 gang_rollback"]
 
 
 def test_a_group_in_a_blocking_leaf_is_not_judged() -> None:
-    made = trees({}, TWO, blocking=True)
+    tree = trees({}, TWO, blocking=True)
 
-    assert answer(made, gang("g", 9), members("g", "x", 9)) is False
+    assert is_hopeless(tree, gang("g", 9), members("g", "x", 9)) is False
 
 
 def test_a_loose_group_is_not_asked_of() -> None:
-    made = trees({}, TWO)
-    with asked(heeded=True) as said:
-        made.settle(gang("g", 9, mode=LOOSE), members("g", "x", 9), members("g", "y", vcore=2))
+    tree = trees({}, TWO)
+    with recorded_checks(heeded=True) as lines:
+        tree.settle(gang("g", 9, mode=LOOSE), members("g", "x", 9), members("g", "y", vcore=2))
 
-    assert said == []
+    assert lines == []
 
 
 @attrs.frozen
@@ -556,12 +565,12 @@ class Job:
     events: tuple[Event, ...]
 
     def run(self, *, heeded: bool) -> tuple[Tree, list[tuple[str, ...]]]:
-        """Let all of it come in one batch; give the groups that were said not to fit."""
-        made = trees(self.most, *self.nodes)
-        with asked(heeded=heeded) as said:
-            made.settle(*self.events)
-        made.check()
-        return made, [names for names, hopeless in said if hopeless]
+        """Enter all of it in one batch; return the groups that were found hopeless."""
+        tree = trees(self.most, *self.nodes)
+        with recorded_checks(heeded=heeded) as lines:
+            tree.settle(*self.events)
+        tree.check()
+        return tree, [names for names, hopeless in lines if hopeless]
 
 
 SMALL = st.integers(0, 3)
@@ -593,11 +602,11 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 @given(jobs())
-def test_what_is_said_not_to_fit_does_not_fit(job: Job) -> None:
-    made, hopeless = job.run(heeded=False)
+def test_what_is_found_hopeless_does_not_fit(job: Job) -> None:
+    tree, hopeless = job.run(heeded=False)
 
-    # Within a batch that begins with nobody waiting there never comes to be more room.
-    gangs = made.snapshot().gangs
+    # In a batch that begins without waiting asks the room never grows.
+    gangs = tree.snapshot().gangs
     assert not any(gangs[name].satisfied for names in hopeless for name in names if name in gangs)
 
 

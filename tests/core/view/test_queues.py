@@ -119,7 +119,7 @@ class World:
         return self
 
     def order(self, path: str = "root") -> list[str]:
-        """Give the children of a parent in order, by their own names."""
+        """Return the children of a parent in order, by their own names."""
         self.refresh()
         parent = self.parent(path)
         listed = [child for child in parent.children.values() if child.open]
@@ -128,7 +128,7 @@ class World:
         return [child.config.name for child in best]
 
     def choices(self, path: str) -> list[str]:
-        """Try every ask of a leaf, none of which is placed; give them as ``application/ask``."""
+        """Try every ask of a leaf, none of which is placed; return them as ``application/ask``."""
         leaf = self.leaf(path)
         tried: list[str] = []
         self.refresh()
@@ -298,7 +298,7 @@ def test_a_child_that_leaves_is_listed_no_more() -> None:
 
 
 def with_member(world: World, path: str, vcore: int = 1) -> None:
-    """Put in an application with a member of a gang that is to be visited."""
+    """Enter an application with a member of a gang that a round should visit."""
     app = world.app(path)
     leaf = world.leaf(path)
     one = ask(vcore=vcore)._replace(gang="g")

@@ -25,7 +25,7 @@ from muster_core.reasons import Code, Explanation
 from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from tests.core.building import configuration, queue, wish
-from tests.core.tree import BLOCKING, Tree, codes, explain, explained, facts, said, why
+from tests.core.tree import BLOCKING, Tree, codes, explain, explained, facts, message_of, why
 from tests.naive.eviction_strategies import evictions
 from tests.naive.gang_strategies import gang_scenarios
 from tests.naive.harness import Scenario
@@ -33,43 +33,43 @@ from tests.naive.strategies import scenarios
 from tests.share import share
 
 
-def tree(config: Configuration | None = None, **capacity: int) -> Tree:
-    made = Tree(config or configuration(queue("a")))
-    made.add_nodes("n", "m", **(capacity or {"vcore": 10}))
-    made.add_app("p")
-    return made
+def make_tree(config: Configuration | None = None, **capacity: int) -> Tree:
+    tree = Tree(config or configuration(queue("a")))
+    tree.add_nodes("n", "m", **(capacity or {"vcore": 10}))
+    tree.add_app("p")
+    return tree
 
 
 def test_what_is_bound_or_unknown_has_no_reason() -> None:
-    here = tree()
-    here.settle(wish("p"))
+    tree = make_tree()
+    tree.settle(wish("p"))
 
-    assert explained(here) is None
-    assert explained(here, "p/unknown") is None
-    assert explained(here, "unknown/x") is None
+    assert explained(tree) is None
+    assert explained(tree, "p/unknown") is None
+    assert explained(tree, "unknown/x") is None
 
 
 def test_what_is_said_besides_the_reasons() -> None:
-    here = tree()
-    here.pass_time(3_000_000)
-    here.settle(wish("p", vcore=11), wish("p", "y", vcore=11))
+    tree = make_tree()
+    tree.pass_time(3_000_000)
+    tree.settle(wish("p", vcore=11), wish("p", "y", vcore=11))
 
-    explanation = explain(here, "p/y")
+    explanation = explain(tree, "p/y")
     assert (explanation.app, explanation.ask, explanation.queue) == ("p", "y", "root.a")
     assert (explanation.place, explanation.since_us) == (AskPlace.PENDING, 3_000_000)
-    assert explanation.first == explain(here).first == "p/x"
+    assert explanation.first == explain(tree).first == "p/x"
     assert explanation.dominant is explanation.reasons[0]
     assert str(explanation) == str(explanation.dominant)
     assert str(explanation.dominant) == f"NeverFits: {explanation.dominant.message}"
 
 
 def test_all_reasons_are_given_in_the_order_of_the_codes() -> None:
-    here = tree(configuration(queue("a", resources={"max": {"vcore": "12m", "memory": 5}})))
-    here.settle(wish("p", "y", 1, vcore=4), wish("p", "z", 1, vcore=4))
-    here.settle(wish("p", vcore=7, memory=6))
+    tree = make_tree(configuration(queue("a", resources={"max": {"vcore": "12m", "memory": 5}})))
+    tree.settle(wish("p", "y", 1, vcore=4), wish("p", "z", 1, vcore=4))
+    tree.settle(wish("p", vcore=7, memory=6))
 
     order = list(Code)
-    found = codes(here)
+    found = codes(tree)
     assert found == [Code.NEVER_FITS, Code.QUEUE_MAX, Code.NO_NODE_FITS]
     assert found == sorted(found, key=order.index)
 
@@ -78,13 +78,13 @@ def test_all_reasons_are_given_in_the_order_of_the_codes() -> None:
 
 
 def test_more_than_any_node_has() -> None:
-    here = tree()
-    here.settle(wish("p", vcore=11_000))
+    tree = make_tree()
+    tree.settle(wish("p", vcore=11_000))
 
     assert (
-        why(here) == "NeverFits: it asks for 11 vcore, and the most on any of 2 nodes is 10m vcore"
+        why(tree) == "NeverFits: it asks for 11 vcore, and the most on any of 2 nodes is 10m vcore"
     )
-    assert facts(here, Code.NEVER_FITS) == {
+    assert facts(tree, Code.NEVER_FITS) == {
         "nodes": 2,
         "unmatched": 0,
         "largest": {"vcore": 10},
@@ -92,76 +92,76 @@ def test_more_than_any_node_has() -> None:
 
 
 def test_a_type_that_no_node_has() -> None:
-    here = tree()
-    here.settle(wish("p", vcore=1, gpu=1))
+    tree = make_tree()
+    tree.settle(wish("p", vcore=1, gpu=1))
 
-    assert why(here) == "NeverFits: there is no gpu on any of 2 nodes"
+    assert why(tree) == "NeverFits: there is no gpu on any of 2 nodes"
 
 
 def test_two_types_that_no_node_has_together() -> None:
-    here = tree()
-    here.add_nodes("k", memory=2048)
-    here.settle(wish("p", vcore=1, memory=2048))
+    tree = make_tree()
+    tree.add_nodes("k", memory=2048)
+    tree.settle(wish("p", vcore=1, memory=2048))
 
-    assert why(here) == (
+    assert why(tree) == (
         "NeverFits: it asks for 2Ki memory and 1m vcore, which are not together on any of 3 nodes"
     )
 
 
 def test_a_required_node() -> None:
-    here = tree()
-    here.settle(wish("p", node="z"), wish("p", "y", node="m", vcore=11))
-    here.settle(wish("p", "w", node="m", selector={"zone": "x"}))
+    tree = make_tree()
+    tree.settle(wish("p", node="z"), wish("p", "y", node="m", vcore=11))
+    tree.settle(wish("p", "w", node="m", selector={"zone": "x"}))
 
-    assert why(here) == "NeverFits: it requires node z, which is unknown"
-    assert why(here, "p/y") == (
+    assert why(tree) == "NeverFits: it requires node z, which is unknown"
+    assert why(tree, "p/y") == (
         "NeverFits: it asks for 11m vcore, and the most on the required node m is 10m vcore"
     )
-    assert why(here, "p/w") == (
+    assert why(tree, "p/w") == (
         "NeverFits: it requires node m, which does not match its selector zone=x"
     )
 
 
 def test_a_selector() -> None:
-    here = tree()
-    here.enter(AddNode("z", Resources({"vcore": 4}), {"zone": "x"}))
-    here.settle(wish("p", vcore=5, selector={"zone": "x"}))
-    here.settle(wish("p", "y", selector={"zone": "x", "disk": "ssd"}))
+    tree = make_tree()
+    tree.enter(AddNode("z", Resources({"vcore": 4}), {"zone": "x"}))
+    tree.settle(wish("p", vcore=5, selector={"zone": "x"}))
+    tree.settle(wish("p", "y", selector={"zone": "x", "disk": "ssd"}))
 
-    assert why(here) == (
+    assert why(tree) == (
         "NeverFits: it asks for 5m vcore, and the most on the only node with zone=x is 4m vcore"
     )
-    assert why(here, "p/y") == "NeverFits: no node matches its selector disk=ssd and zone=x"
+    assert why(tree, "p/y") == "NeverFits: no node matches its selector disk=ssd and zone=x"
 
 
 def test_no_nodes_at_all() -> None:
-    here = Tree(configuration(queue("a")))
-    here.add_app("p")
-    here.settle(wish("p"))
+    tree = Tree(configuration(queue("a")))
+    tree.add_app("p")
+    tree.settle(wish("p"))
 
-    assert [str(reason) for reason in explain(here).reasons] == [
+    assert [str(reason) for reason in explain(tree).reasons] == [
         "NeverFits: there are no nodes",
         "NoNodeFits: there are no nodes",
     ]
 
 
 def test_a_node_that_takes_nothing_new_could_hold_it_one_day() -> None:
-    here = tree()
-    here.settle(UpdateNode("n", schedulable=False), UpdateNode("m", schedulable=False), wish("p"))
+    tree = make_tree()
+    tree.settle(UpdateNode("n", schedulable=False), UpdateNode("m", schedulable=False), wish("p"))
 
-    assert why(here) == "NoNodeFits: of 2 nodes 2 are not schedulable"
+    assert why(tree) == "NoNodeFits: of 2 nodes 2 are not schedulable"
 
 
 def test_of_the_nodes_each_lacks_something() -> None:
-    here = tree(vcore=4, memory=4)
-    here.enter(AddNode("z", Resources({"vcore": 9}), {"zone": "x"}, schedulable=False))
-    here.settle(wish("p", "y", 1, count=2, vcore=3, memory=4), wish("p", vcore=2, memory=1))
+    tree = make_tree(vcore=4, memory=4)
+    tree.enter(AddNode("z", Resources({"vcore": 9}), {"zone": "x"}, schedulable=False))
+    tree.settle(wish("p", "y", 1, count=2, vcore=3, memory=4), wish("p", vcore=2, memory=1))
 
-    assert why(here) == (
+    assert why(tree) == (
         "NoNodeFits: of 3 nodes 1 is not schedulable, 2 have too little memory and vcore; "
         "m is the closest and lacks 1 memory and 1m vcore"
     )
-    assert facts(here, Code.NO_NODE_FITS) == {
+    assert facts(tree, Code.NO_NODE_FITS) == {
         "nodes": 3,
         "unmatched": 0,
         "unschedulable": 1,
@@ -172,310 +172,313 @@ def test_of_the_nodes_each_lacks_something() -> None:
 
 
 def test_the_closest_node_lacks_the_least_of_what_is_asked_for() -> None:
-    here = Tree(configuration(queue("a")))
-    here.add_nodes("even", vcore=6, memory=6)
-    here.add_nodes("odd", vcore=10, memory=2)
-    here.add_nodes("whole", vcore=10, memory=10)
-    here.add_app("p")
-    here.settle(wish("p", "y", 1, vcore=10, memory=10), wish("p", vcore=10, memory=8))
+    tree = Tree(configuration(queue("a")))
+    tree.add_nodes("even", vcore=6, memory=6)
+    tree.add_nodes("odd", vcore=10, memory=2)
+    tree.add_nodes("whole", vcore=10, memory=10)
+    tree.add_app("p")
+    tree.settle(wish("p", "y", 1, vcore=10, memory=10), wish("p", vcore=10, memory=8))
 
-    assert said(here, Code.NO_NODE_FITS).endswith(
+    assert message_of(tree, Code.NO_NODE_FITS).endswith(
         "; even is the closest and lacks 2 memory and 4m vcore"
     )
 
 
 def test_nodes_that_do_not_match() -> None:
-    here = tree()
-    here.enter(AddNode("z", Resources({"vcore": 4}), {"zone": "x"}))
-    here.settle(wish("p", "y", 1, vcore=4, selector={"zone": "x"}))
-    here.settle(wish("p", selector={"zone": "x"}))
+    tree = make_tree()
+    tree.enter(AddNode("z", Resources({"vcore": 4}), {"zone": "x"}))
+    tree.settle(wish("p", "y", 1, vcore=4, selector={"zone": "x"}))
+    tree.settle(wish("p", selector={"zone": "x"}))
 
-    assert why(here) == (
+    assert why(tree) == (
         "NoNodeFits: of 3 nodes 2 do not match, 1 has too little vcore; "
         "z is the closest and lacks 1m vcore"
     )
 
 
 def test_free_in_sum_but_on_no_single_node() -> None:
-    here = tree()
-    here.settle(wish("p", "y", 2, count=2, vcore=1), wish("p", vcore=10))
+    tree = make_tree()
+    tree.settle(wish("p", "y", 2, count=2, vcore=1), wish("p", vcore=10))
 
-    assert codes(here) == [Code.FRAGMENTED, Code.NO_NODE_FITS]
-    assert why(here) == (
+    assert codes(tree) == [Code.FRAGMENTED, Code.NO_NODE_FITS]
+    assert why(tree) == (
         "Fragmented: it asks for 10m vcore; 18m vcore are free on 2 nodes in all, but not on one"
     )
-    assert facts(here, Code.FRAGMENTED) == {"free": {"vcore": 18}, "nodes": 2}
+    assert facts(tree, Code.FRAGMENTED) == {"free": {"vcore": 18}, "nodes": 2}
 
 
 def test_only_nodes_on_which_it_may_stand_are_fragments() -> None:
-    here = tree()
-    here.enter(AddNode("z", Resources({"vcore": 10}), schedulable=False))
-    here.settle(wish("p", "y", 2, count=2, vcore=6), wish("p", vcore=9))
+    tree = make_tree()
+    tree.enter(AddNode("z", Resources({"vcore": 10}), schedulable=False))
+    tree.settle(wish("p", "y", 2, count=2, vcore=6), wish("p", vcore=9))
 
-    assert codes(here) == [Code.NO_NODE_FITS]
+    assert codes(tree) == [Code.NO_NODE_FITS]
 
 
 def test_a_node_that_holds_more_than_it_has_left_is_not_owed_anything() -> None:
-    here = tree()
-    here.settle(wish("p", "y", 1, vcore=9, node="n"), wish("p", "z", 1, vcore=4, node="m"))
-    here.settle(UpdateNode("n", Resources({"vcore": 1})), AddNode("k", Resources({"vcore": 7})))
-    here.settle(wish("p", vcore=10))
+    tree = make_tree()
+    tree.settle(wish("p", "y", 1, vcore=9, node="n"), wish("p", "z", 1, vcore=4, node="m"))
+    tree.settle(UpdateNode("n", Resources({"vcore": 1})), AddNode("k", Resources({"vcore": 7})))
+    tree.settle(wish("p", vcore=10))
 
     # Six are free on m, seven on k, and none on n, which has eight less than are taken there.
-    assert codes(here) == [Code.FRAGMENTED, Code.NO_NODE_FITS]
-    assert facts(here, Code.FRAGMENTED)["free"] == {"vcore": 13}
+    assert codes(tree) == [Code.FRAGMENTED, Code.NO_NODE_FITS]
+    assert facts(tree, Code.FRAGMENTED)["free"] == {"vcore": 13}
 
 
 # Binds that fail
 
 
 def test_a_bind_failed_and_another_took_the_place() -> None:
-    here = tree(vcore=1)
-    here.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
+    tree = make_tree(vcore=1)
+    tree.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
 
-    assert codes(here) == [Code.BIND_FAILED, Code.NO_NODE_FITS]
-    assert why(here) == "BindFailed: its last bind, on n, failed; it has held no node since"
-    assert facts(here, Code.BIND_FAILED) == {"node": "n"}
+    assert codes(tree) == [Code.BIND_FAILED, Code.NO_NODE_FITS]
+    assert why(tree) == "BindFailed: its last bind, on n, failed; it has held no node since"
+    assert facts(tree, Code.BIND_FAILED) == {"node": "n"}
 
 
 def test_what_held_a_node_since_has_lost_that() -> None:
-    here = tree(vcore=1)
-    here.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
-    here.settle(RemoveNode("n"), AddNode("k", Resources({"vcore": 1})))
-    assert "p/x k" in here.bound()
-    here.settle(RemoveNode("k"))
+    tree = make_tree(vcore=1)
+    tree.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
+    tree.settle(RemoveNode("n"), AddNode("k", Resources({"vcore": 1})))
+    assert "p/x k" in tree.bound()
+    tree.settle(RemoveNode("k"))
 
-    assert Code.BIND_FAILED not in codes(here)
+    assert Code.BIND_FAILED not in codes(tree)
 
 
 def test_another_ask_of_the_name_has_not_failed() -> None:
-    here = tree(vcore=1)
-    here.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
-    here.settle(RemoveAsk("p", "x"), wish("p"))
+    tree = make_tree(vcore=1)
+    tree.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
+    tree.settle(RemoveAsk("p", "x"), wish("p"))
 
-    assert codes(here) == [Code.NO_NODE_FITS]
+    assert codes(tree) == [Code.NO_NODE_FITS]
 
 
 def test_a_failed_bind_is_forgotten_with_its_ask() -> None:
-    here = tree(vcore=1)
-    here.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
-    here.settle(RemoveAsk("p", "x"))
+    tree = make_tree(vcore=1)
+    tree.settle(wish("p", "y"), wish("p"), wish("p", "z"), FailBind("p", "x"))
+    tree.settle(RemoveAsk("p", "x"))
 
-    here.check()
-    here.settle(wish("p"))
-    assert codes(here) == [Code.NO_NODE_FITS]
+    tree.check()
+    tree.settle(wish("p"))
+    assert codes(tree) == [Code.NO_NODE_FITS]
 
 
 def test_work_that_could_not_be_started() -> None:
-    here = tree(vcore=1)
-    here.settle(wish("p", "y"), wish("p"))
-    assert here.bound() == ["p/y m", "p/x n"]
-    here.settle(wish("p", "z", 1), BindFailed("p", "x"))
+    tree = make_tree(vcore=1)
+    tree.settle(wish("p", "y"), wish("p"))
+    assert tree.bound() == ["p/y m", "p/x n"]
+    tree.settle(wish("p", "z", 1), BindFailed("p", "x"))
 
-    assert codes(here) == [Code.BIND_FAILED, Code.NO_NODE_FITS]
-    assert said(here, Code.BIND_FAILED) == "its last bind, on n, failed; it has held no node since"
+    assert codes(tree) == [Code.BIND_FAILED, Code.NO_NODE_FITS]
+    assert (
+        message_of(tree, Code.BIND_FAILED)
+        == "its last bind, on n, failed; it has held no node since"
+    )
 
 
 def test_why_work_could_not_be_started() -> None:
-    here = tree(vcore=1)
-    here.settle(wish("p", "y"), wish("p"))
-    here.settle(wish("p", "z", 1), BindFailed("p", "x", "no such program"))
+    tree = make_tree(vcore=1)
+    tree.settle(wish("p", "y"), wish("p"))
+    tree.settle(wish("p", "z", 1), BindFailed("p", "x", "no such program"))
 
-    assert said(here, Code.BIND_FAILED) == (
+    assert message_of(tree, Code.BIND_FAILED) == (
         "its last bind, on n, failed: no such program; it has held no node since"
     )
-    assert facts(here, Code.BIND_FAILED) == {"node": "n"}
+    assert facts(tree, Code.BIND_FAILED) == {"node": "n"}
 
 
 def test_an_ask_that_backs_off() -> None:
     config = configuration(queue("a", properties={"bind.retry.delay": "10s"}))
-    here = tree(config, vcore=2)
-    here.settle(wish("p", vcore=2, priority=1), FailBind("p", "x", 2), wish("p", "w", vcore=2))
-    here.pass_time(3_500_000)
-    here.settle()
+    tree = make_tree(config, vcore=2)
+    tree.settle(wish("p", vcore=2, priority=1), FailBind("p", "x", 2), wish("p", "w", vcore=2))
+    tree.pass_time(3_500_000)
+    tree.settle()
 
-    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
-    assert said(here, Code.BACKING_OFF) == (
+    assert codes(tree) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert message_of(tree, Code.BACKING_OFF) == (
         "its last bind failed, so it is not tried before 10 s, 6.5 s from now"
     )
     # It is neither first, nor compared with the first one.
-    here.settle(wish("p", "z", vcore=2), wish("p", "y", vcore=2))
-    assert explain(here, "p/y").first == "p/y"
-    assert (explain(here).first, explain(here).levels) == ("p/y", ())
+    tree.settle(wish("p", "z", vcore=2), wish("p", "y", vcore=2))
+    assert explain(tree, "p/y").first == "p/y"
+    assert (explain(tree).first, explain(tree).levels) == ("p/y", ())
 
-    here.settle(RemoveAsk("p", "y"), Release("p", "z"))
-    here.pass_time(10_000_001)
-    left = facts(here, Code.BACKING_OFF)
+    tree.settle(RemoveAsk("p", "y"), Release("p", "z"))
+    tree.pass_time(10_000_001)
+    left = facts(tree, Code.BACKING_OFF)
     assert left == {"failures": 2, "until_us": 30_000_000, "left_us": 19_999_999}
     # Asked at an instant at which the timer has not gone off yet.
-    assert "0 s from now" in said(here, Code.BACKING_OFF, at_us=30_000_001)
+    assert "0 s from now" in message_of(tree, Code.BACKING_OFF, at_us=30_000_001)
 
 
 def test_whose_turn_it_is_while_asks_back_off() -> None:
     properties = {"bind.retry.delay": "10s", "application.sort.policy": "stateaware"}
-    here = tree(configuration(queue("a", properties=properties)))
-    here.add_app("r")
-    here.settle(wish("p"), FailBind("p", "x"))
+    tree = make_tree(configuration(queue("a", properties=properties)))
+    tree.add_app("r")
+    tree.settle(wish("p"), FailBind("p", "x"))
     # Nobody else may start, but nobody keeps it from starting either.
-    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert codes(tree) == [Code.BACKING_OFF, Code.BIND_FAILED]
 
-    here.settle(wish("r"), FailBind("r", "x"))
-    assert codes(here, "r/x") == [Code.BACKING_OFF, Code.BIND_FAILED]
-    here.settle(wish("r", "y"), wish("r", "z", vcore=11))
-    assert here.bound() == ["r/y m"]
-    assert codes(here) == [Code.STATE_AWARE_TURN, Code.BACKING_OFF, Code.BIND_FAILED]
+    tree.settle(wish("r"), FailBind("r", "x"))
+    assert codes(tree, "r/x") == [Code.BACKING_OFF, Code.BIND_FAILED]
+    tree.settle(wish("r", "y"), wish("r", "z", vcore=11))
+    assert tree.bound() == ["r/y m"]
+    assert codes(tree) == [Code.STATE_AWARE_TURN, Code.BACKING_OFF, Code.BIND_FAILED]
 
     # The one that is Starting has its turn, though all its asks back off.
-    here.settle(RemoveAsk("r", "z"), RemoveAsk("r", "x"), BindFailed("r", "y"))
-    assert codes(here, "r/y") == [Code.BACKING_OFF, Code.BIND_FAILED]
-    assert facts(here, Code.STATE_AWARE_TURN)["first"] == "r"
+    tree.settle(RemoveAsk("r", "z"), RemoveAsk("r", "x"), BindFailed("r", "y"))
+    assert codes(tree, "r/y") == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert facts(tree, Code.STATE_AWARE_TURN)["first"] == "r"
 
 
 # BACKOFF-13
-def test_of_work_that_failed_it_is_not_said_that_its_bind_did() -> None:
-    here = tree(configuration(queue("a", properties={"bind.retry.delay": "10s"})))
-    here.settle(attrs.evolve(wish("p"), retries=1))
-    here.settle(Release("p", "x", Outcome.FAILED))
+def test_work_that_failed_is_not_reported_as_a_failed_bind() -> None:
+    tree = make_tree(configuration(queue("a", properties={"bind.retry.delay": "10s"})))
+    tree.settle(attrs.evolve(wish("p"), retries=1))
+    tree.settle(Release("p", "x", Outcome.FAILED))
 
-    assert codes(here) == [Code.BACKING_OFF]
+    assert codes(tree) == [Code.BACKING_OFF]
 
 
 # Queues
 
 
 def test_more_than_a_queue_may_ever_have() -> None:
-    here = tree(configuration(queue("a", resources={"max": {"vcore": "5m"}})))
-    here.settle(wish("p", vcore=6))
+    tree = make_tree(configuration(queue("a", resources={"max": {"vcore": "5m"}})))
+    tree.settle(wish("p", vcore=6))
 
-    assert codes(here) == [Code.NEVER_FITS]
-    assert why(here) == "NeverFits: it asks for 6m vcore, the max of root.a is 5m vcore"
-    assert facts(here, Code.NEVER_FITS) == {"max": {"root.a vcore": 5}}
+    assert codes(tree) == [Code.NEVER_FITS]
+    assert why(tree) == "NeverFits: it asks for 6m vcore, the max of root.a is 5m vcore"
+    assert facts(tree, Code.NEVER_FITS) == {"max": {"root.a vcore": 5}}
 
 
 def test_the_max_of_an_ancestor_is_used_up() -> None:
     limited = queue("q", queue("a"), resources={"max": {"vcore": "5m", "memory": 1}})
-    here = Tree(configuration(limited))
-    here.add_nodes("n", vcore=10)
-    here.add_app("p", "q.a")
-    here.settle(wish("p", "y", 1, vcore=3), wish("p", vcore=4))
+    tree = Tree(configuration(limited))
+    tree.add_nodes("n", vcore=10)
+    tree.add_app("p", "q.a")
+    tree.settle(wish("p", "y", 1, vcore=3), wish("p", vcore=4))
 
-    assert why(here) == (
+    assert why(tree) == (
         "QueueMax: it asks for 4m vcore, and the max of root.q leaves 2m vcore of 5m vcore"
     )
-    assert facts(here, Code.QUEUE_MAX) == {"left": {"root.q vcore": 2}}
+    assert facts(tree, Code.QUEUE_MAX) == {"left": {"root.q vcore": 2}}
 
 
 def test_a_type_that_is_not_asked_for_does_not_matter_even_if_it_is_over_its_max() -> None:
     config = configuration(queue("a", resources={"max": {"vcore": "5m"}}))
-    here = Tree(configuration(queue("a")))
-    here.add_nodes("n", vcore=10, memory=2)
-    here.add_app("p")
-    here.settle(wish("p", "y", vcore=8), wish("p", "z", count=2, memory=1))
-    here.settle(Configure(config))
-    here.settle(wish("p", memory=1))
+    tree = Tree(configuration(queue("a")))
+    tree.add_nodes("n", vcore=10, memory=2)
+    tree.add_app("p")
+    tree.settle(wish("p", "y", vcore=8), wish("p", "z", count=2, memory=1))
+    tree.settle(Configure(config))
+    tree.settle(wish("p", memory=1))
 
-    assert codes(here) == [Code.NO_NODE_FITS]
+    assert codes(tree) == [Code.NO_NODE_FITS]
 
 
 def test_too_many_applications_run() -> None:
-    here = tree(configuration(queue("a", maxapplications="1")))
-    here.add_app("q")
-    here.settle(wish("p"), wish("q"))
+    tree = make_tree(configuration(queue("a", maxapplications="1")))
+    tree.add_app("q")
+    tree.settle(wish("p"), wish("q"))
 
-    assert why(here, "q/x") == (
+    assert why(tree, "q/x") == (
         "QueueMaxApps: application q is not tried: "
         "1 other runs in root.a, whose maxapplications is 1"
     )
-    assert codes(here, "q/x") == [Code.QUEUE_MAX_APPS]
-    assert facts(here, Code.QUEUE_MAX_APPS, "q/x") == {"maxapplications": {"root.a": 1}}
+    assert codes(tree, "q/x") == [Code.QUEUE_MAX_APPS]
+    assert facts(tree, Code.QUEUE_MAX_APPS, "q/x") == {"maxapplications": {"root.a": 1}}
 
 
 def test_one_that_runs_does_not_count_itself() -> None:
-    here = tree(configuration(queue("a", maxapplications="1")))
-    here.settle(wish("p"))
-    here.settle(wish("p", "y", gpu=1))
+    tree = make_tree(configuration(queue("a", maxapplications="1")))
+    tree.settle(wish("p"))
+    tree.settle(wish("p", "y", gpu=1))
 
-    assert codes(here, "p/y") == [Code.NEVER_FITS, Code.NO_NODE_FITS]
+    assert codes(tree, "p/y") == [Code.NEVER_FITS, Code.NO_NODE_FITS]
 
 
 def test_another_application_is_to_start_first() -> None:
     leaf = queue("a", properties={"application.sort.policy": "stateaware"})
-    here = tree(configuration(leaf))
-    here.add_app("q")
-    here.settle(wish("p"), wish("q"))
+    tree = make_tree(configuration(leaf))
+    tree.add_app("q")
+    tree.settle(wish("p"), wish("q"))
 
-    assert codes(here, "q/x") == [Code.STATE_AWARE_TURN]
-    assert why(here, "q/x") == (
+    assert codes(tree, "q/x") == [Code.STATE_AWARE_TURN]
+    assert why(tree, "q/x") == (
         "StateAwareTurn: root.a is stateaware and lets one application start at a time: "
         "p, which is Starting, is before q, which is Accepted"
     )
 
 
-def test_the_one_that_may_start_is_not_told_to_wait() -> None:
+def test_the_one_that_may_start_has_no_reason_to_wait() -> None:
     leaf = queue("a", properties={"application.sort.policy": "stateaware"})
-    here = tree(configuration(leaf))
-    here.add_app("q")
-    here.settle(wish("q", vcore=11), wish("p", priority=1, vcore=11))
+    tree = make_tree(configuration(leaf))
+    tree.add_app("q")
+    tree.settle(wish("q", vcore=11), wish("p", priority=1, vcore=11))
 
-    assert Code.STATE_AWARE_TURN not in codes(here)
-    assert said(here, Code.STATE_AWARE_TURN, "q/x").endswith(
+    assert Code.STATE_AWARE_TURN not in codes(tree)
+    assert message_of(tree, Code.STATE_AWARE_TURN, "q/x").endswith(
         "p, which is Accepted, is before q, which is Accepted"
     )
 
 
 def test_whose_asks_all_back_off_does_not_wait_for_its_own_turn() -> None:
     properties = {"application.sort.policy": "stateaware", "bind.retry.delay": "1s"}
-    here = tree(configuration(queue("a", properties=properties)))
-    here.settle(wish("p"), FailBind("p", "x"))
-    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    tree = make_tree(configuration(queue("a", properties=properties)))
+    tree.settle(wish("p"), FailBind("p", "x"))
+    assert codes(tree) == [Code.BACKING_OFF, Code.BIND_FAILED]
 
-    here.pass_time(1_000_001)
-    here.settle(BindFailed("p", "x"))
-    here.add_app("q")
-    here.settle(wish("q"))
-    assert codes(here) == [Code.BACKING_OFF, Code.BIND_FAILED]
-    assert codes(here, "q/x") == [Code.STATE_AWARE_TURN], "p is Starting"
+    tree.pass_time(1_000_001)
+    tree.settle(BindFailed("p", "x"))
+    tree.add_app("q")
+    tree.settle(wish("q"))
+    assert codes(tree) == [Code.BACKING_OFF, Code.BIND_FAILED]
+    assert codes(tree, "q/x") == [Code.STATE_AWARE_TURN], "p is Starting"
 
 
 def test_the_one_that_maxapplications_keeps_out_has_its_turn() -> None:
     policy = {"application.sort.policy": "stateaware"}
     turns = queue("a", properties=policy, maxapplications="1")
     other = queue("b", maxapplications="1")
-    here = Tree(configuration(queue("q", turns, other, maxapplications="1")))
-    here.add_nodes("n", vcore=10)
-    here.add_app("p", "q.a")
-    here.add_app("r", "q.b")
-    here.settle(wish("r"))
-    here.settle(wish("p"))
+    tree = Tree(configuration(queue("q", turns, other, maxapplications="1")))
+    tree.add_nodes("n", vcore=10)
+    tree.add_app("p", "q.a")
+    tree.add_app("r", "q.b")
+    tree.settle(wish("r"))
+    tree.settle(wish("p"))
 
-    assert codes(here) == [Code.QUEUE_MAX_APPS]
+    assert codes(tree) == [Code.QUEUE_MAX_APPS]
 
 
 def test_a_blocking_leaf_keeps_strict_order() -> None:
-    here = tree(configuration(queue("a", properties=BLOCKING)), vcore=10)
-    here.settle(wish("p", "first", 2, vcore=10), wish("p", "second", 2, vcore=10))
-    here.settle(wish("p", "third", 1, vcore=9), wish("p"))
+    tree = make_tree(configuration(queue("a", properties=BLOCKING)), vcore=10)
+    tree.settle(wish("p", "first", 2, vcore=10), wish("p", "second", 2, vcore=10))
+    tree.settle(wish("p", "third", 1, vcore=9), wish("p"))
 
-    assert why(here) == (
+    assert why(tree) == (
         "Blocked: root.a keeps strict order, and p/third is before it and not placed"
     )
-    assert facts(here, Code.BLOCKED) == {"behind": "p/third"}
-    assert codes(here, "p/third") == [Code.NO_NODE_FITS]
+    assert facts(tree, Code.BLOCKED) == {"behind": "p/third"}
+    assert codes(tree, "p/third") == [Code.NO_NODE_FITS]
 
 
 def test_the_first_ask_of_a_blocking_leaf_is_not_blocked_by_itself() -> None:
-    here = tree(configuration(queue("a", properties=BLOCKING)), vcore=10)
-    here.settle(wish("p", "y", 2, count=2, vcore=1), wish("p", vcore=10))
+    tree = make_tree(configuration(queue("a", properties=BLOCKING)), vcore=10)
+    tree.settle(wish("p", "y", 2, count=2, vcore=1), wish("p", vcore=10))
 
-    assert Code.BLOCKED not in codes(here)
+    assert Code.BLOCKED not in codes(tree)
 
 
 NOTES = {Code.DRAINING, Code.USER_NOT_ALLOWED}
 SOLE = {AskPlace.WAITING: Code.PERMIT_WAITING, AskPlace.PARKED: Code.GANG_TIMED_OUT}
 
 
-class Asking(Tree):
-    """A scheduler that is asked of everything after each batch, twice."""
+class ExplainingTree(Tree):
+    """A tree that explains every pending ask after each batch, twice."""
 
     @override
     def _end(self) -> None:
@@ -490,7 +493,7 @@ class Asking(Tree):
         for app, ask in self.machine.pending():
             explanation = self.machine.explain(app, ask)
             assert explanation is not None
-            make_sense_of(explanation)
+            check_explanation(explanation)
             self._compare_code(explanation)
             found.append(explanation)
         return found
@@ -508,7 +511,7 @@ class Asking(Tree):
             assert possible is None or dominant in possible
 
 
-def make_sense_of(explanation: Explanation) -> None:
+def check_explanation(explanation: Explanation) -> None:
     codes = [reason.code for reason in explanation.reasons]
     # Each once, in the order in which they matter, and one at least that keeps it from running.
     assert codes == [code for code in Code if code in codes]
@@ -530,4 +533,4 @@ def make_sense_of(explanation: Explanation) -> None:
 @share(0.15)
 @given(scenarios() | gang_scenarios() | evictions())
 def test_the_same_is_decided_whether_anybody_asks_or_not(scenario: Scenario) -> None:
-    assert Asking().run(scenario) == Tree().run(scenario)
+    assert ExplainingTree().run(scenario) == Tree().run(scenario)

@@ -438,8 +438,8 @@ def test_a_member_that_ends_too_late_by_now_fails_instead_of_another() -> None:
         explanation = site.scheduler.explain("a", "n")
 
         assert explanation is not None
-        told = {reason.code: reason.facts for reason in explanation.reasons}
-        assert told[Code.GANG_CYCLE_INVALID]["failed"] == f"a/{failed}"
+        facts = {reason.code: reason.facts for reason in explanation.reasons}
+        assert facts[Code.GANG_CYCLE_INVALID]["failed"] == f"a/{failed}"
 
 
 def test_queues_outside_a_scope_decide_who_of_a_gang_is_tried_first() -> None:
@@ -483,7 +483,7 @@ def _share(app: str, milli: int, count: int | None = None) -> AddAsk:
     return AddAsk(app, f"share-{milli}", vcores(1), devices={"gpu": need}, count=count)
 
 
-def test_what_is_told_and_loaded() -> None:
+def test_reservations_survive_saving_and_loading() -> None:
     site = Site(4, 4, properties=backfill(backfill_depth="3"))
     site.tell(job("w", 3, 10, node="n1"), job("x", 3, node="n2"))
     site.tell(gang_of(2), job("m", 2, gang="default/g", count=2), job("large", 4))

@@ -31,9 +31,9 @@ def test_the_first_instant_that_suffices() -> None:
     site.tell(job("x", 1, 10), job("y", 1, 20), job("z", 1, 30), job("large", 3))
     large = site.member("a/large")
 
-    found = search(site).find(Party((large,), ()))
+    start_and_expiry = search(site).find(Party((large,), ()))
 
-    assert found == ((False, 20 * S), ((large, "n1"),))
+    assert start_and_expiry == ((False, 20 * S), ((large, "n1"),))
 
 
 def test_never() -> None:
@@ -64,9 +64,9 @@ def test_a_group_keeps_what_it_holds() -> None:
     assert site.placed == {"a/x": "n2", "a/m-0": "n1"}
     member = site.member("a/m-1")
 
-    found = search(site).find(Party((member,), ("default/g",)))
+    start_and_expiry = search(site).find(Party((member,), ("default/g",)))
 
-    assert found == ((False, 10 * S), ((member, "n2"),))
+    assert start_and_expiry == ((False, 10 * S), ((member, "n2"),))
 
 
 def test_who_is_next_in_a_gang_of_two_applications_depends_on_who_is_placed() -> None:
@@ -79,9 +79,9 @@ def test_who_is_next_in_a_gang_of_two_applications_depends_on_who_is_placed() ->
 
     def nodes(group: str, *names: str) -> tuple[object, list[str]]:
         members = tuple(site.member(name) for name in names)
-        found = search(site).find(Party(members, (group,)))
-        assert found is not None
-        return found[0], sorted(node for _, node in found[1])
+        start_and_expiry = search(site).find(Party(members, (group,)))
+        assert start_and_expiry is not None
+        return start_and_expiry[0], sorted(node for _, node in start_and_expiry[1])
 
     one = nodes("default/g", "a/m-0", "a/m-1", "a/n")
     assert one == ((False, 30 * S), ["n1", "n2", "n3"])
@@ -98,10 +98,10 @@ def test_a_party_waits_for_headroom_as_well() -> None:
     site.tell(job("z", 2, 30, node="n1"), gang_of(2), job("m", 2, gang="default/g", count=2))
     party = Party((site.member("a/m-0"), site.member("a/m-1")), ("default/g",))
 
-    found = search(site).find(party)
+    start_and_expiry = search(site).find(party)
 
-    assert found is not None
-    assert found[0] == (False, 20 * S)
+    assert start_and_expiry is not None
+    assert start_and_expiry[0] == (False, 20 * S)
 
 
 def test_what_is_remembered_of_rooms_changes_with_the_nodes() -> None:
@@ -114,8 +114,8 @@ def test_what_is_remembered_of_rooms_changes_with_the_nodes() -> None:
     )
 
     def start(now_s: int) -> object:
-        found = StartSearch(site.state, now_s * S, (), rooms=rooms).find(party)
-        return None if found is None else found[0]
+        start_and_expiry = StartSearch(site.state, now_s * S, (), rooms=rooms).find(party)
+        return None if start_and_expiry is None else start_and_expiry[0]
 
     assert start(0) == (False, 30 * S)
     assert start(12) == (False, 30 * S)  # x takes longer than it was to take.
@@ -158,10 +158,10 @@ def test_what_is_remembered_for_an_ask_holds_until_an_end_is_overdue() -> None:
     assert site.placed["a/large"] == "n2"
 
 
-def found(
+def start_and_expiry(
     site: Site, searches: SearchCache, party: Party, now_s: int
 ) -> tuple[PartyStart | None, int | None]:
-    """Give what is found for a party, and until when; None for the instant without a search."""
+    """Return what is found for a party, and until when; None for the instant without a search."""
     search = StartSearch(site.state, now_s * S, ())
     what, until_us = searches.find(search, party, (), now_s * S)
     return what, until_us // S if search.until_us == until_us else None
@@ -173,12 +173,15 @@ def test_a_plain_ask_is_sought_again_when_something_has_changed_or_ended() -> No
     large, searches = site.member("a/large"), SearchCache(site.state)
     party, at_20 = Party((large,), ()), ((False, 20 * S), ((large, "n1"),))
 
-    assert found(site, searches, party, 0) == (at_20, 10)
-    assert found(site, searches, party, 9) == (at_20, None)
-    assert found(site, searches, party, 10) == (at_20, 20)  # It takes longer than it was to take.
+    assert start_and_expiry(site, searches, party, 0) == (at_20, 10)
+    assert start_and_expiry(site, searches, party, 9) == (at_20, None)
+    assert start_and_expiry(site, searches, party, 10) == (
+        at_20,
+        20,
+    )  # It takes longer than it was to take.
 
     site.tell(Release("a", "y"), at_s=11)
-    assert found(site, searches, party, 11) == (at_20, 20)
+    assert start_and_expiry(site, searches, party, 11) == (at_20, 20)
 
 
 def test_a_gang_is_sought_each_time() -> None:
@@ -188,7 +191,7 @@ def test_a_gang_is_sought_each_time() -> None:
     party = Party((site.member("a/m-0"), site.member("a/m-1")), ("default/g",))
     searches = SearchCache(site.state)
 
-    first, again = (found(site, searches, party, 0) for _ in range(2))
+    first, again = (start_and_expiry(site, searches, party, 0) for _ in range(2))
 
     assert first == again
     assert first[0] is not None
@@ -412,9 +415,9 @@ def test_nodes_have_the_order_of_the_projection() -> None:
     site.state.nodes.update("n1", vcores(6), None, schedulable=None)
     site.state.nodes.update("n2", vcores(6), None, schedulable=None)
     projection, large = Projection(site.state), site.member("a/large")
-    app, found = large.app, projection.find_node(large)
-    assert found is not None
-    assert found.name == "n2"
+    app, start_and_expiry = large.app, projection.find_node(large)
+    assert start_and_expiry is not None
+    assert start_and_expiry.name == "n2"
 
     allocation, node = app.bound["x"]
     projection.release(app, allocation, node)
@@ -447,9 +450,9 @@ def test_what_counts_as_an_estimate(
     run_for_us = None if run_for_s is None else run_for_s * S
     site.tell(attrs.evolve(job("x", 2, estimate_s), run_for_us=run_for_us))
 
-    app, found = site.member("a/x")
+    app, start_and_expiry = site.member("a/x")
 
-    assert estimate_now_us(site.state.leaf_of(app).config.settings, found) == (
+    assert estimate_now_us(site.state.leaf_of(app).config.settings, start_and_expiry) == (
         None if found_s is None else found_s * S
     )
 
@@ -488,17 +491,19 @@ def test_known_ends_come_before_unknown_ones() -> None:
     )
     site.tell(job("last", 1))
 
-    found = releases(site.state, 0)
+    start_and_expiry = releases(site.state, 0)
 
-    names = [release.allocation.ask.name for release in found]
+    names = [release.allocation.ask.name for release in start_and_expiry]
     assert sorted(names[:2]) == ["as-soon", "soon"]
     assert names[2:] == ["late", "first", "m", "last"]
-    assert [release.at for release in found[:3]] == [(False, 20 * S)] * 2 + [(False, 30 * S)]
-    assert len({release.at for release in found[3:]}) == 3
+    assert [release.at for release in start_and_expiry[:3]] == [(False, 20 * S)] * 2 + [
+        (False, 30 * S)
+    ]
+    assert len({release.at for release in start_and_expiry[3:]}) == 3
 
 
 def waiting() -> Site:
-    """Give a site whose nodes are too full for a gang."""
+    """Return a site whose nodes are too full for a gang."""
     site = Site(4, 4)
     site.tell(job("x", 3, 10, node="n1"), job("y", 3, 20, node="n2"))
     site.tell(gang_of(3), job("m", 2, gang="default/g", count=2), job("n", 1, gang="default/g"))
@@ -508,10 +513,10 @@ def waiting() -> Site:
 def instants(
     site: Site, rooms: CapacityCache, now_s: int = 0, held: dict[str, Amounts] | None = None
 ) -> object:
-    """Give the instants in seconds at which there may be room, and the nodes with room then."""
+    """Return the instants in seconds at which there may be room, and the nodes with room then."""
     members = [site.member(f"a/{name}") for name in ("m-0", "m-1", "n")]
-    found = rooms.timeline(members, ("default/g",), now_s * S, held or {})
-    return [(at if at == NOW else at[1] // S, sorted(nodes)) for at, nodes in found]
+    start_and_expiry = rooms.timeline(members, ("default/g",), now_s * S, held or {})
+    return [(at if at == NOW else at[1] // S, sorted(nodes)) for at, nodes in start_and_expiry]
 
 
 def test_there_may_be_room_once_enough_is_released() -> None:
@@ -574,9 +579,9 @@ def test_a_kept_node_has_room_for_node_services_alone() -> None:
     assert site.state.nodes.nodes["n1"].kept
     rooms = CapacityCache(site.state)
 
-    found = {
+    start_and_expiry = {
         name: [at for at, _ in rooms.timeline([site.member(name)], (), 0)]
         for name in ("a/y", "b/z")
     }
 
-    assert found == {"a/y": [(False, 10 * S)], "b/z": []}
+    assert start_and_expiry == {"a/y": [(False, 10 * S)], "b/z": []}

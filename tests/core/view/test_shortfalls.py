@@ -42,7 +42,7 @@ def member(name: str, count: int | None = None, app: str = "p", **amounts: int) 
     return AddAsk(app, name, Resources(amounts), count=count, gang="default/g")
 
 
-def made(*steps: What, config: Configuration | None = None) -> PlainScheduler:
+def scheduler_after(*steps: What, config: Configuration | None = None) -> PlainScheduler:
     scheduler = PlainScheduler(config)
     for step in (*steps, SETTLE):
         if isinstance(step, str | int) or step is SETTLE:
@@ -52,7 +52,7 @@ def made(*steps: What, config: Configuration | None = None) -> PlainScheduler:
     return scheduler
 
 
-def said(scheduler: PlainScheduler, ask: str = "x-0", app: str = "p") -> list[str]:
+def messages_of(scheduler: PlainScheduler, ask: str = "x-0", app: str = "p") -> list[str]:
     found = scheduler.explain_fully(app, ask)
     assert found is not None
     return [str(one) for one in found.shortfalls]
@@ -70,18 +70,20 @@ def facts(scheduler: PlainScheduler, ask: str = "x-0") -> Mapping[str, object]:
 
 
 def in_queue(*events: What, app: AddApp | None = None, **fields: object) -> PlainScheduler:
-    """Give a scheduler with a large node, and a queue with some fields."""
+    """Return a scheduler with a large node, and a queue with some fields."""
     first: list[What] = [node("n", gpu=500, vcore=500_000), app or AddApp("p", "root.a")]
-    return made(*first, *events, config=configuration(queue("a", **fields)))
+    return scheduler_after(*first, *events, config=configuration(queue("a", **fields)))
 
 
 # REASON-6
 def test_a_gang_that_needs_more_than_the_max_of_its_queue() -> None:
     events = gang("g", 14), member("x", 14, gpu=8)
-    here = in_queue(*events, resources={"max": {"gpu": 100}})
+    scheduler = in_queue(*events, resources={"max": {"gpu": 100}})
 
-    assert said(here) == ["The gang needs 112 gpu in all; its queue root.a may have 100."]
-    assert facts(here) == {"queue": "root.a", "needs": {"gpu": 112}, "has": {"gpu": 100}}
+    assert messages_of(scheduler) == [
+        "The gang needs 112 gpu in all; its queue root.a may have 100."
+    ]
+    assert facts(scheduler) == {"queue": "root.a", "needs": {"gpu": 112}, "has": {"gpu": 100}}
     assert has_started(in_queue(*events, resources={"max": {"gpu": 112}}))
 
 
@@ -89,10 +91,12 @@ def test_a_gang_that_needs_more_than_the_max_of_its_queue() -> None:
 def test_a_gang_that_needs_more_than_its_user_may_have() -> None:
     events = gang("g", 6), member("x", 6, gpu=8)
     limits = [{"users": ["bob"], "maxresources": {"gpu": 40}}]
-    here = in_queue(*events, app=AddApp("p", "root.a", user="bob"), limits=limits)
+    scheduler = in_queue(*events, app=AddApp("p", "root.a", user="bob"), limits=limits)
 
-    assert said(here) == ["The gang needs 48 gpu in all; the limit of user bob in root.a is 40."]
-    assert facts(here) == {
+    assert messages_of(scheduler) == [
+        "The gang needs 48 gpu in all; the limit of user bob in root.a is 40."
+    ]
+    assert facts(scheduler) == {
         "queue": "root.a",
         "user": "bob",
         "needs": {"gpu": 48},
@@ -107,9 +111,9 @@ def test_a_gang_that_needs_more_than_its_user_may_have() -> None:
 def test_a_gang_that_needs_more_than_its_group_may_have() -> None:
     limits = [{"groups": ["vision"], "maxresources": {"gpu": 0, "vcore": 1}}]
     app = AddApp("p", "root.a", user="bob", groups=("vision",))
-    here = in_queue(gang("g", 2), member("x", 2, gpu=8, vcore=500), app=app, limits=limits)
+    scheduler = in_queue(gang("g", 2), member("x", 2, gpu=8, vcore=500), app=app, limits=limits)
 
-    assert said(here) == [
+    assert messages_of(scheduler) == [
         "The gang needs 16 gpu in all; the limit of group vision in root.a is none."
     ]
 
@@ -118,11 +122,13 @@ def test_a_gang_that_needs_more_than_its_group_may_have() -> None:
 def test_an_ask_alone_that_needs_more_than_its_user_may_have() -> None:
     limits = [{"users": ["bob"], "maxresources": {"gpu": 4}}]
     app = AddApp("p", "root.a", user="bob")
-    here = in_queue(AddAsk("p", "x", Resources({"gpu": 5})), app=app, limits=limits)
+    scheduler = in_queue(AddAsk("p", "x", Resources({"gpu": 5})), app=app, limits=limits)
 
-    assert said(here, "x") == ["The ask needs 5 gpu in all; the limit of user bob in root.a is 4."]
+    assert messages_of(scheduler, "x") == [
+        "The ask needs 5 gpu in all; the limit of user bob in root.a is 4."
+    ]
     both = [AddAsk("p", name, Resources({"gpu": 3})) for name in ("x", "y")]
-    assert said(in_queue(*both, app=app, limits=limits), "y") == []
+    assert messages_of(in_queue(*both, app=app, limits=limits), "y") == []
 
 
 # REASON-7
@@ -130,11 +136,11 @@ def test_all_nodes_together_have_too_little() -> None:
     nodes = node("n", gpu=4), node("m", gpu=4)
     events = AddApp("p", "root.a"), gang("g", 3), member("x", 3, gpu=3)
 
-    assert said(made(*nodes, *events)) == [
+    assert messages_of(scheduler_after(*nodes, *events)) == [
         "The gang needs 9 gpu in all; all nodes together have 8."
     ]
     closed = AddNode("o", Resources({"gpu": 4}), schedulable=False)
-    assert said(made(*nodes, closed, *events)) == [
+    assert messages_of(scheduler_after(*nodes, closed, *events)) == [
         "The gang needs 9 gpu in all; all schedulable nodes together have 8."
     ]
 
@@ -143,19 +149,23 @@ def test_all_nodes_together_have_too_little() -> None:
 def test_members_that_need_a_node_each() -> None:
     nodes = [node(name, gpu=8) for name in "abcd"]
     events = AddApp("p", "root.a"), gang("g", 5)
-    here = made(*nodes, *events, member("x", 5, gpu=5))
+    scheduler = scheduler_after(*nodes, *events, member("x", 5, gpu=5))
     lacks = "The gang needs room for 5 members; all nodes together have room for 4, even if they were empty."
 
-    assert said(here) == [lacks]
-    assert facts(here) == {"members": 5, "room": 4}
-    assert said(made(*nodes, *events, member("x", 3, gpu=5), member("y", 2, gpu=6))) == [lacks]
-    assert has_started(made(*nodes, *events, member("x", 4, gpu=5), member("y", 1, gpu=3)))
+    assert messages_of(scheduler) == [lacks]
+    assert facts(scheduler) == {"members": 5, "room": 4}
+    assert messages_of(
+        scheduler_after(*nodes, *events, member("x", 3, gpu=5), member("y", 2, gpu=6))
+    ) == [lacks]
+    assert has_started(
+        scheduler_after(*nodes, *events, member("x", 4, gpu=5), member("y", 1, gpu=3))
+    )
 
 
 # REASON-8
 def test_members_that_no_node_could_hold() -> None:
     events = node("n", gpu=4, vcore=1), node("m", vcore=4_000), AddApp("p", "root.a"), gang("g", 2)
-    assert said(made(*events, member("x", 2, gpu=1, vcore=1_000))) == [
+    assert messages_of(scheduler_after(*events, member("x", 2, gpu=1, vcore=1_000))) == [
         "The gang needs room for 2 members; no node has room for one of them, even an empty node."
     ]
 
@@ -164,18 +174,20 @@ def test_members_that_no_node_could_hold() -> None:
 def test_what_members_hold_counts_though_their_node_has_become_smaller() -> None:
     smaller = UpdateNode("n", capacity=Resources({"gpu": 1}))
     steps = node("n", gpu=4), AddApp("p", "root.a"), gang("g", 5, mode=LOOSE), member("x", 5, gpu=1)
-    here = made(*steps, SETTLE, smaller, node("m", gpu=1))
-    assert has_started(here)
+    scheduler = scheduler_after(*steps, SETTLE, smaller, node("m", gpu=1))
+    assert has_started(scheduler)
 
-    here = made(*steps, SETTLE, smaller)
-    assert said(here, "x-4") == ["The gang needs 5 gpu in all; all nodes together have 4."]
+    scheduler = scheduler_after(*steps, SETTLE, smaller)
+    assert messages_of(scheduler, "x-4") == [
+        "The gang needs 5 gpu in all; all nodes together have 4."
+    ]
 
 
 # REASON-9
 def test_a_member_on_a_node_that_takes_no_more_needs_no_other() -> None:
     closed = UpdateNode("n", schedulable=False)
     steps = node("n", gpu=4), AddApp("p", "root.a"), gang("g", 5, mode=LOOSE), member("x", 5, gpu=1)
-    assert said(made(*steps, SETTLE, closed), "x-4") == [
+    assert messages_of(scheduler_after(*steps, SETTLE, closed), "x-4") == [
         "The gang needs 1 gpu in all; all schedulable nodes together have none."
     ]
 
@@ -202,7 +214,7 @@ class Cluster:
     limit: Mapping[str, int]
 
     def steps(self) -> list[Step]:
-        """Give the events that make it."""
+        """Return the events that make it."""
         events: list[What] = [
             Configure(self._configuration()),
             AddApp("u", "root.a", user="u"),
@@ -223,7 +235,7 @@ class Cluster:
         return configuration(queue("a", **fields), limits=limits)
 
     def fits(self) -> bool:
-        """Say whether as many members as needed can be arranged: all choices are tried."""
+        """Return whether as many members as needed can be arranged: all choices are tried."""
         return any(
             self._placed([dict(one) for one in self.nodes], [amounts for amounts, _ in chosen])
             for chosen in combinations(self.members, self.least)

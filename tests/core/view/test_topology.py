@@ -1,4 +1,4 @@
-"""Topologies and the node that a member takes; feeds/topology show the rules, and here is what
+"""Topologies and the node that a member takes; feeds/topology show the rules, these tests what
 feeds show badly.
 
 The same node is found in things as they are and in a projection of them.
@@ -21,7 +21,7 @@ from muster_core.view.gangs import Member, TopologyState
 from muster_core.view.node_finder import CurrentCluster, NodeFinder, PlanNodeOrder
 from muster_core.view.placement_diff import PlacementDiff
 from muster_core.view.reservations.projection import Projection
-from tests.core.admission.objects import full, members
+from tests.core.admission.objects import full_gang_name, members
 from tests.core.building import Nodes, configuration, queue, wish
 from tests.core.tree import Tree, props
 from tests.core.view.sites import (
@@ -35,9 +35,9 @@ from tests.core.view.sites import (
     gang_of,
     gang_within,
     job,
+    nodes_of,
     racked,
     vcores,
-    where,
 )
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 STRICT = GangMode.STRICT
 
 
-def nodes_state(made: Tree) -> tuple[object, ...]:
-    nodes = made.machine.view.nodes
+def nodes_state(tree: Tree) -> tuple[object, ...]:
+    nodes = tree.machine.view.nodes
     used = {name: (dict(node.used), dict(node.held)) for name, node in nodes.nodes.items()}
     return used, [node.name for node in nodes.in_order()], nodes.grown, nodes.changes
 
@@ -65,13 +65,13 @@ def unequal(ask: AddAsk) -> AddAsk:
 @pytest.mark.parametrize("second", [members("g", "n", 1, vcore=2), members("g", "n", 1, vcore=1)])
 def test_a_trial_in_vain_leaves_no_trace(second: AddAsk) -> None:
     # TOPOLOGY-7
-    made = cluster(racked("a", 1, "x"), racked("b", 1, "y"))
-    made.settle()
-    before = nodes_state(made)
-    made.settle(gang_within(SAME, 2), members("g", "m", 1, vcore=1), second)
+    tree = cluster(racked("a", 1, "x"), racked("b", 1, "y"))
+    tree.settle()
+    before = nodes_state(tree)
+    tree.settle(gang_within(SAME, 2), members("g", "m", 1, vcore=1), second)
 
-    assert where(made) == {}
-    assert nodes_state(made) == before
+    assert nodes_of(tree) == {}
+    assert nodes_state(tree) == before
 
 
 def test_limits_of_users_count_in_the_trial() -> None:
@@ -80,57 +80,58 @@ def test_limits_of_users_count_in_the_trial() -> None:
     config = configuration(queue("a", limits=limits), queue("b"))
     for topology, held in ((SAME, 0), (PREFER, 2)):
         for change in (unequal, equal):
-            made = cluster(racked("a", 9, "x"), config=config)
-            made.enter(RemoveApp("p"))
-            made.settle()
-            made.settle(
+            tree = cluster(racked("a", 9, "x"), config=config)
+            tree.enter(RemoveApp("p"))
+            tree.settle()
+            tree.settle(
                 AddApp("s", "root.a", "sue"),
                 gang_within(topology, 3),
                 change(members("g", "m", 2, app="s")),
             )
-            made.settle(members("g", "n", 1, app="s"))
-            assert len(where(made)) == held
+            tree.settle(members("g", "n", 1, app="s"))
+            assert len(nodes_of(tree)) == held
 
 
 def test_the_headroom_of_several_queues_counts_with_members_of_both() -> None:
     # TOPOLOGY-7
     most = queue("a", queue("c"), queue("d"), resources={"max": {"vcore": "3m"}})
-    made = Tree(configuration(most))
-    made.enter(racked("x1", 9, "x"))
-    made.add_app("c", "root.a.c")
-    made.add_app("d", "root.a.d")
-    made.settle(gang_within(SAME, 4), members("g", "m", 2, app="c"), members("g", "n", 2, app="d"))
-    assert where(made) == {}
-    made.settle(
+    tree = Tree(configuration(most))
+    tree.enter(racked("x1", 9, "x"))
+    tree.add_app("c", "root.a.c")
+    tree.add_app("d", "root.a.d")
+    tree.settle(gang_within(SAME, 4), members("g", "m", 2, app="c"), members("g", "n", 2, app="d"))
+    assert nodes_of(tree) == {}
+    tree.settle(
         gang_within(SAME, 3, "h"), members("h", "o", 2, app="c"), members("h", "q", 1, app="d")
     )
-    assert len(where(made)) == 3
+    assert len(nodes_of(tree)) == 3
 
 
 def test_a_group_of_strict_gangs_is_bound_in_one_step_each_in_a_rack_of_its_own() -> None:
-    made = cluster(racked("a", 2, "x"), racked("b", 3, "y"))
+    tree = cluster(racked("a", 2, "x"), racked("b", 3, "y"))
     other = attrs.evolve(
-        gang_within(SAME, 2, "h"), says=attrs.evolve(gang_within(SAME, 2).says, groups=(full("g"),))
+        gang_within(SAME, 2, "h"),
+        says=attrs.evolve(gang_within(SAME, 2).says, groups=(full_gang_name("g"),)),
     )
-    made.settle(gang_within(SAME, 3, mode=STRICT), other)
-    made.settle(members("h", "n", 2, vcore=1), members("g", "m", 3, vcore=1))
+    tree.settle(gang_within(SAME, 3, mode=STRICT), other)
+    tree.settle(members("h", "n", 2, vcore=1), members("g", "m", 3, vcore=1))
 
-    assert where(made) == {f"p/m-{at}": "b" for at in range(3)} | {"p/n-0": "a", "p/n-1": "a"}
+    assert nodes_of(tree) == {f"p/m-{at}": "b" for at in range(3)} | {"p/n-0": "a", "p/n-1": "a"}
 
 
 def test_a_member_whose_node_is_lost_stays_with_the_others() -> None:
     # TOPOLOGY-3
-    made = cluster(racked("a", 1, "x"), racked("b", 1, "x"), racked("c", 9, "y"))
-    made.settle(
+    tree = cluster(racked("a", 1, "x"), racked("b", 1, "x"), racked("c", 9, "y"))
+    tree.settle(
         gang_within(SAME, 2), wish("q", "other", node="c", vcore=8), wish("q", "one", vcore=1)
     )
-    made.settle(Release("q", "one"), Release("q", "other"), racked("d", 1, "x"))
-    made.settle(members("g", "m", 2, vcore=1))
-    taken = set(where(made).values())
-    made.settle(RemoveNode(min(taken)))
+    tree.settle(Release("q", "one"), Release("q", "other"), racked("d", 1, "x"))
+    tree.settle(members("g", "m", 2, vcore=1))
+    taken = set(nodes_of(tree).values())
+    tree.settle(RemoveNode(min(taken)))
 
     rack = {"c"} if "c" in taken else {"a", "b", "d"}
-    assert set(where(made).values()) <= rack
+    assert set(nodes_of(tree).values()) <= rack
 
 
 def test_a_blocking_leaf_is_blocked_by_a_member_that_its_topology_keeps_from_all_nodes() -> None:
@@ -138,12 +139,12 @@ def test_a_blocking_leaf_is_blocked_by_a_member_that_its_topology_keeps_from_all
     config = configuration(
         queue("a", properties=props(application_sort_blocking="enabled")), queue("b")
     )
-    made = cluster(racked("a", 1, "x"), racked("b", 1), config=config)
-    made.settle(gang_within(SAME, 1), members("g", "m", 1, vcore=1))
-    made.settle(members("g", "late", 1, priority=1, vcore=1), wish("p", "plain", vcore=1))
-    made.settle(wish("q", "elsewhere", vcore=1))
+    tree = cluster(racked("a", 1, "x"), racked("b", 1), config=config)
+    tree.settle(gang_within(SAME, 1), members("g", "m", 1, vcore=1))
+    tree.settle(members("g", "late", 1, priority=1, vcore=1), wish("p", "plain", vcore=1))
+    tree.settle(wish("q", "elsewhere", vcore=1))
 
-    assert where(made) == {"p/m-0": "a", "q/elsewhere": "b"}
+    assert nodes_of(tree) == {"p/m-0": "a", "q/elsewhere": "b"}
 
 
 @given(
@@ -157,25 +158,25 @@ def test_members_of_two_shapes_are_placed_as_equal_ones_are(
 ) -> None:
     found: list[dict[str, str]] = []
     for second in (unequal, equal):
-        made = cluster(*(racked(f"n{at}", *node) for at, node in enumerate(nodes)))
+        tree = cluster(*(racked(f"n{at}", *node) for at, node in enumerate(nodes)))
         for number, size in enumerate(sizes):
             name = f"g{number}"
-            made.enter(
+            tree.enter(
                 gang_within(topology, size, name, mode), members(name, f"m{number}", 1, vcore=1)
             )
-            made.settle(second(members(name, f"n{number}", size, vcore=1)))
-        found.append(where(made))
+            tree.settle(second(members(name, f"n{number}", size, vcore=1)))
+        found.append(nodes_of(tree))
 
     assert found[0] == found[1]
 
 
-def state_of(made: Tree) -> ViewState:
-    state: ViewState = vars(made.machine.view)["_state"]
+def state_of(tree: Tree) -> ViewState:
+    state: ViewState = vars(tree.machine.view)["_state"]
     return state
 
 
 def present(state: ViewState, member: Member) -> str | None:
-    """Give the node that a pending ask takes as things are."""
+    """Return the node that a pending ask takes in the present state."""
     app, ask = member
     finder = NodeFinder(state, lambda: None)
     node = finder.find(state.leaf_of(app), app, ask, state.bit_of(ask))
@@ -187,13 +188,13 @@ def projected(projection: Projection, member: Member) -> str | None:
     return None if node is None else node.name
 
 
-def lacking(made: Tree, topology: Topology, least: int, *vcores: int) -> list[Member]:
+def lacking(tree: Tree, topology: Topology, least: int, *vcores: int) -> list[Member]:
     """Add a gang that lacks members, so that those it has stay pending, whatever has room."""
-    made.enter(gang_within(topology, least))
+    tree.enter(gang_within(topology, least))
     for at, vcore in enumerate(vcores):
-        made.enter(members("g", f"m{at}", 1, app="pq"[at % 2], vcore=vcore))
-    made.settle()
-    slots = state_of(made).gangs[full("g")].slots.values()
+        tree.enter(members("g", f"m{at}", 1, app="pq"[at % 2], vcore=vcore))
+    tree.settle()
+    slots = state_of(tree).gangs[full_gang_name("g")].slots.values()
     return [Member(slot.app, ask) for slot in slots for ask, _ in slot.members.values()]
 
 
@@ -209,15 +210,15 @@ def test_a_projection_that_differs_in_nothing(
 ) -> None:
     # TOPOLOGY-7, TOPOLOGY-8, TOPOLOGY-10, BACKFILL-19
     quotas = [queue(name, resources={"max": {"vcore": f"{most}m"}}) for name in "ab"]
-    made = cluster(
+    tree = cluster(
         *(racked(f"n{at}", have, rack) for at, (have, rack, _) in enumerate(nodes)),
         config=configuration(*quotas),
     )
     for at, (_, _, used) in enumerate(nodes):
         if used:
-            made.enter(AddAsk("p", f"x{at}", Resources({"vcore": used}), node=f"n{at}"))
-    pending = lacking(made, topology, 5, *vcores)
-    state = state_of(made)
+            tree.enter(AddAsk("p", f"x{at}", Resources({"vcore": used}), node=f"n{at}"))
+    pending = lacking(tree, topology, 5, *vcores)
+    state = state_of(tree)
 
     for member in pending:
         found = present(state, member)
@@ -226,14 +227,14 @@ def test_a_projection_that_differs_in_nothing(
             Projection(state).fits_on(member, node) or node.name != found
             for node in state.nodes.nodes.values()
         )
-    made.check()
+    tree.check()
 
 
 def test_who_is_placed_in_a_projection_draws_others_into_his_domain() -> None:
     # TOPOLOGY-4, BACKFILL-19
-    made = cluster(racked("a", 4, "x"), racked("b", 4, "y"), racked("c", 4, "y"))
-    first, second = lacking(made, SAME, 3, 1, 1)
-    state = state_of(made)
+    tree = cluster(racked("a", 4, "x"), racked("b", 4, "y"), racked("c", 4, "y"))
+    first, second = lacking(tree, SAME, 3, 1, 1)
+    state = state_of(tree)
     projection = Projection(state)
     assert projected(projection, second) == "a"
 
@@ -251,40 +252,40 @@ def test_the_others_are_the_first_in_the_order_of_queues(first: str, held: list[
     leaves = [
         queue(name, properties={"queue.priority": "1"} if name == first else {}) for name in "ab"
     ]
-    made = cluster(racked("a", 3, "x"), racked("b", 2, "y"), config=configuration(*leaves))
+    tree = cluster(racked("a", 3, "x"), racked("b", 2, "y"), config=configuration(*leaves))
     large = members("g", "large", 1, app="q", vcore=4)
-    made.settle(gang_within(SAME, 3), members("g", "m", 2), members("g", "n", 1, app="q"), large)
+    tree.settle(gang_within(SAME, 3), members("g", "m", 2), members("g", "n", 1, app="q"), large)
 
-    assert sorted(where(made)) == held
+    assert sorted(nodes_of(tree)) == held
 
 
 @pytest.mark.parametrize(("priority", "held"), [(-1, ["p/m-0", "p/m-1"]), (1, [])])
 def test_the_others_are_the_first_in_the_order_of_asks(priority: int, held: list[str]) -> None:
     # TOPOLOGY-8
-    made = cluster(racked("a", 2, "x"))
+    tree = cluster(racked("a", 2, "x"))
     large = members("g", "large", 1, priority=priority, vcore=3)
-    made.settle(gang_within(SAME, 2), members("g", "m", 2), large)
+    tree.settle(gang_within(SAME, 2), members("g", "m", 2), large)
 
-    assert sorted(where(made)) == held
+    assert sorted(nodes_of(tree)) == held
 
 
 def test_the_member_at_hand_need_not_be_one_of_the_first() -> None:
     # TOPOLOGY-7
-    made = cluster(racked("a", 3, "x"))
-    made.settle(
+    tree = cluster(racked("a", 3, "x"))
+    tree.settle(
         gang_within(SAME, 2), members("g", "m", 2, vcore=2), members("g", "n", 1, priority=-1)
     )
 
-    assert set(where(made)) == {"p/m-0", "p/n-0"}
+    assert set(nodes_of(tree)) == {"p/m-0", "p/n-0"}
 
 
 def test_a_satisfied_gang_lacks_nobody() -> None:
     # TOPOLOGY-9
-    made = cluster(racked("a", 2, "x"))
-    made.settle(gang_within(SAME, 2), members("g", "m", 2), members("g", "n", 1, vcore=2))
-    made.settle(Release("p", "m-0"), Release("p", "m-1"))
+    tree = cluster(racked("a", 2, "x"))
+    tree.settle(gang_within(SAME, 2), members("g", "m", 2), members("g", "n", 1, vcore=2))
+    tree.settle(Release("p", "m-0"), Release("p", "m-1"))
 
-    assert set(where(made)) == {"p/n-0"}
+    assert set(nodes_of(tree)) == {"p/n-0"}
 
 
 @pytest.mark.parametrize(

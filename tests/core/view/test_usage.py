@@ -21,8 +21,10 @@ HALF_LIFE_S: Final = 256
 CORES: Final = 8
 
 
-def tree(weights: Mapping[str, int], half_life_us: int = HALF_LIFE_S * S) -> Configuration:
-    """Give a configuration with a leaf for each name, with its weight."""
+def configuration_of(
+    weights: Mapping[str, int], half_life_us: int = HALF_LIFE_S * S
+) -> Configuration:
+    """Return a configuration with a leaf for each name, with its weight."""
     leaves = tuple(
         QueueConfig(name, f"root.{name}", is_parent=False, settings=Settings(weight=weight))
         for name, weight in weights.items()
@@ -33,16 +35,16 @@ def tree(weights: Mapping[str, int], half_life_us: int = HALF_LIFE_S * S) -> Con
 
 
 class Site:
-    """A cluster in which each queue has an application, and ends of asks are told."""
+    """A cluster with an application in each queue; tests end its asks."""
 
     def __init__(self, weights: Mapping[str, int], half_life_us: int = HALF_LIFE_S * S) -> None:
-        self.scheduler = PlainScheduler(tree(weights, half_life_us))
+        self.scheduler = PlainScheduler(configuration_of(weights, half_life_us))
         self.submit(AddNode("n", Resources({"vcore": CORES * 1000})))
         for name in weights:
             self.submit(AddApp(name, f"root.{name}"))
         #: What each queue has had in each second, in core-seconds.
         self.had: list[dict[str, float]] = []
-        self._asked = 0
+        self._asks = 0
 
     def submit(self, event: Event) -> None:
         self.scheduler.submit(event)
@@ -51,9 +53,9 @@ class Site:
         """Ask for one core each, so many times."""
         if self.scheduler.app(app) is None:  # It has had nothing for a while.
             self.submit(AddApp(app, f"root.{app}"))
-        self._asked += 1
+        self._asks += 1
         resources = Resources({"vcore": 1000})
-        name = f"x{self._asked}"
+        name = f"x{self._asks}"
         self.submit(AddAsk(app, name, resources, count=count, run_for_us=run_s * S))
 
     def run(self, seconds: int, backlog: Mapping[str, int], run_s: int = 4) -> None:
@@ -66,7 +68,7 @@ class Site:
             for app, wanted in backlog.items():
                 pending = sum(one == app for one, _ in self.scheduler.pending())
                 if pending < wanted:
-                    self.ask(app, wanted - pending, run_s + self._asked % 3)
+                    self.ask(app, wanted - pending, run_s + self._asks % 3)
             self.scheduler.settle()
             snapshot = self.scheduler.snapshot()
             self.had.append(
@@ -79,7 +81,7 @@ class Site:
             self.scheduler.advance(start_us + S)
 
     def parts(self, seconds: int) -> dict[str, float]:
-        """Give the part of each queue of what was allocated in the last seconds."""
+        """Return the part of each queue of what was allocated in the last seconds."""
         last = self.had[-seconds:]
         whole = sum(second["root"] for second in last)
         return {name: sum(second[name] for second in last) / whole for name in last[0]}
@@ -130,7 +132,7 @@ def test_who_comes_for_one_hour_a_day_gets_its_part_of_the_day_then() -> None:
 
 
 def plainly(used: int, amounts: list[int]) -> int:
-    """Give a usage after ticks, by the recurrence."""
+    """Return a usage after ticks, by the recurrence."""
     for amount in amounts:
         used = used * 4283353945 // 2**32 + amount
     return used
@@ -173,15 +175,15 @@ def test_a_tick_opens_no_batch() -> None:
 def test_off_and_on_in_one_batch_forgets() -> None:
     site = Site({"a": 1, "b": 1})
     site.submit(SetUsage("a", Resources({"vcore": 1000})))
-    site.submit(Configure(tree({"a": 1, "b": 1}, 0)))
-    site.submit(Configure(tree({"a": 1, "b": 1})))
+    site.submit(Configure(configuration_of({"a": 1, "b": 1}, 0)))
+    site.submit(Configure(configuration_of({"a": 1, "b": 1})))
     site.scheduler.settle()
     assert site.usage()["root.a"].used == {}
 
 
 # USAGE-11
 def test_the_usage_of_a_leaf_that_becomes_a_parent_stays() -> None:
-    site = PlainScheduler(tree({"a": 1, "b": 1}))
+    site = PlainScheduler(configuration_of({"a": 1, "b": 1}))
     site.submit(SetUsage("a", Resources({"vcore": 1000})))
     below = QueueConfig("x", "root.a.x", is_parent=False)
     parent = QueueConfig("a", "root.a", is_parent=True, children=(below,))

@@ -38,34 +38,34 @@ from muster_core.view.tree.constraints import LimitKey, ViewLimit
 from muster_core.view.tree.leaf import LeafView
 from muster_core.view.tree.queue import ParentView
 from tests.core.building import MAY_CREATE, ask, configuration, identity, queue, shape, wish
-from tests.core.tree import Tree, props, told, tree
+from tests.core.tree import Tree, lines_of, make_tree, props
 
 
 def test_one_of_those_that_a_limit_lets_in_starts() -> None:
-    here = tree("n", config=configuration(queue("a", maxapplications="1")))
-    here.add_app("p")
-    here.add_app("q")
-    here.settle(wish("p", "x", 1), wish("q", "y", 2), wish("q", "z", 2))
-    here.check()
-    assert here.bound() == ["q/y n", "q/z n"]
+    tree = make_tree("n", config=configuration(queue("a", maxapplications="1")))
+    tree.add_app("p")
+    tree.add_app("q")
+    tree.settle(wish("p", "x", 1), wish("q", "y", 2), wish("q", "z", 2))
+    tree.check()
+    assert tree.bound() == ["q/y n", "q/z n"]
 
-    here.settle(RemoveApp("q"))
-    here.check()
-    assert here.bound()[2:] == ["p/x n"]
+    tree.settle(RemoveApp("q"))
+    tree.check()
+    assert tree.bound()[2:] == ["p/x n"]
 
 
 # ORDER-2, LISTS-5
 def test_a_queue_is_overused_when_none_of_its_pending_asks_fits() -> None:
     limited = queue("a", resources={"max": {"vcore": "4m", "memory": "1G"}})
-    here = tree("n", config=configuration(limited, queue("b")))
-    here.add_app("p", "root.a")
-    here.add_app("q", "root.b")
-    here.settle(wish("p", "x", vcore=3))
-    view, queues = here.machine.view, here.machine.registry.queues
+    tree = make_tree("n", config=configuration(limited, queue("b")))
+    tree.add_app("p", "root.a")
+    tree.add_app("q", "root.b")
+    tree.settle(wish("p", "x", vcore=3))
+    view, queues = tree.machine.view, tree.machine.registry.queues
     a, b = (view.queues[queues[path].key] for path in ("root.a", "root.b"))
     assert not view.is_overused(a)
 
-    here.settle(wish("p", "y", vcore=2), wish("q", "z", vcore=20))
+    tree.settle(wish("p", "y", vcore=2), wish("q", "z", vcore=20))
 
     assert (view.is_overused(a), view.types_that_keep_out(a)) == (True, ["vcore"])
     # No node has room for its ask, and no limit keeps that out.
@@ -73,43 +73,43 @@ def test_a_queue_is_overused_when_none_of_its_pending_asks_fits() -> None:
 
 
 def test_capacity_that_shrinks_under_what_is_used_evicts_nobody() -> None:
-    here = tree("n", vcore=4)
-    here.add_app("p")
-    here.settle(wish("p", vcore=4))
-    here.settle(UpdateNode("n", Resources({"vcore": 2})), wish("p", "y"))
-    here.check()
-    assert here.bound() == ["p/x n"]
+    tree = make_tree("n", vcore=4)
+    tree.add_app("p")
+    tree.settle(wish("p", vcore=4))
+    tree.settle(UpdateNode("n", Resources({"vcore": 2})), wish("p", "y"))
+    tree.check()
+    assert tree.bound() == ["p/x n"]
 
-    here.settle(Release("p", "x"))
-    assert here.bound() == ["p/x n", "p/y n"]
+    tree.settle(Release("p", "x"))
+    assert tree.bound() == ["p/x n", "p/y n"]
 
 
 def test_a_max_that_is_lowered_under_what_is_allocated() -> None:
     def config(most: str) -> Configuration:
         return configuration(queue("a", resources={"max": {"vcore": most}}))
 
-    here = tree("n", config=config("4m"), vcore=10, memory=10)
-    here.add_app("p")
-    here.settle(wish("p", vcore=4))
-    here.settle(Configure(config("2m")), wish("p", "y", vcore=1), wish("p", "z", memory=1))
-    here.check()
+    tree = make_tree("n", config=config("4m"), vcore=10, memory=10)
+    tree.add_app("p")
+    tree.settle(wish("p", vcore=4))
+    tree.settle(Configure(config("2m")), wish("p", "y", vcore=1), wish("p", "z", memory=1))
+    tree.check()
 
-    assert here.bound() == ["p/x n", "p/z n"]
+    assert tree.bound() == ["p/x n", "p/z n"]
 
 
 def test_shapes_are_forgotten_and_their_bits_used_again() -> None:
-    here = tree("n", vcore=10_000)
-    here.add_app("p")
+    tree = make_tree("n", vcore=10_000)
+    tree.add_app("p")
     for amount in range(1, 3 * KEPT_IDLE):
-        here.settle(wish("p", f"x{amount}", vcore=amount), wish("p", f"y{amount}", gpu=amount))
-        here.settle(Release("p", f"x{amount}"))
+        tree.settle(wish("p", f"x{amount}", vcore=amount), wish("p", f"y{amount}", gpu=amount))
+        tree.settle(Release("p", f"x{amount}"))
         if amount % 40 == 0:
-            here.check()
+            tree.check()
 
-    assert len(here.bound()) == 3 * KEPT_IDLE - 1
-    here.settle(AddNode("g", Resources({"gpu": 1})))
-    assert here.bound()[-1] == "p/y1 g"
-    here.check()
+    assert len(tree.bound()) == 3 * KEPT_IDLE - 1
+    tree.settle(AddNode("g", Resources({"gpu": 1})))
+    assert tree.bound()[-1] == "p/y1 g"
+    tree.check()
 
 
 @pytest.mark.skipif(is_compiled(), reason="those of a compiled class are found at once")
@@ -118,25 +118,25 @@ def test_it_has_so_few_attributes_that_they_are_found_quickly() -> None:
 
 
 def test_room_that_comes_free_is_used_at_once() -> None:
-    here = tree("n", vcore=1)
-    here.add_app("p")
-    here.settle(wish("p", count=2))
-    assert here.bound() == ["p/x-0 n"]
+    tree = make_tree("n", vcore=1)
+    tree.add_app("p")
+    tree.settle(wish("p", count=2))
+    assert tree.bound() == ["p/x-0 n"]
 
-    here.settle(Release("p", "x-0"))
-    here.check()
-    assert here.bound() == ["p/x-0 n", "p/x-1 n"]
+    tree.settle(Release("p", "x-0"))
+    tree.check()
+    assert tree.bound() == ["p/x-0 n", "p/x-1 n"]
 
 
 def test_a_lost_node_and_another_of_its_name_in_one_batch() -> None:
-    here = tree("n", vcore=2)
-    here.add_app("p")
-    here.settle(wish("p", count=2))
+    tree = make_tree("n", vcore=2)
+    tree.add_app("p")
+    tree.settle(wish("p", count=2))
     new = AddNode("n", Resources({"vcore": 1}))
-    decisions = here.settle(RemoveNode("n"), new)
-    here.check()
+    decisions = tree.settle(RemoveNode("n"), new)
+    tree.check()
 
-    assert told(decisions) == [
+    assert lines_of(decisions) == [
         *("released p/x-0 n", "released p/x-1 n", "assigned p/x-0 n", "bound p/x-0 n"),
         *("root 0", "root.a 0"),
     ]
@@ -146,45 +146,45 @@ def test_a_policy_that_changes_with_the_applications() -> None:
     def config(policy: str) -> Configuration:
         return configuration(queue("a", properties=props(application_sort_policy=policy)))
 
-    here = tree(config=config("fifo"))
-    here.add_app("p")
-    here.settle(wish("p"))
-    here.enter(Configure(config("fair")))
-    here.add_app("q")
-    here.settle(wish("q"), wish("p", "y"))
-    here.check()
+    tree = make_tree(config=config("fifo"))
+    tree.add_app("p")
+    tree.settle(wish("p"))
+    tree.enter(Configure(config("fair")))
+    tree.add_app("q")
+    tree.settle(wish("q"), wish("p", "y"))
+    tree.check()
 
-    assert here.settle(AddNode("n", Resources({"vcore": 2})))
-    assert here.bound() == ["p/x n", "q/x n"]
+    assert tree.settle(AddNode("n", Resources({"vcore": 2})))
+    assert tree.bound() == ["p/x n", "q/x n"]
 
 
 @pytest.mark.parametrize("back", [False, True])
 def test_a_leaf_becomes_a_parent_in_the_batch_in_which_it_empties(back: bool) -> None:
     leaf = configuration(queue("a"))
     parent = configuration(queue("a", parent="true", properties=MAY_CREATE))
-    here = tree("n", config=parent if back else leaf)
-    here.add_app("p", "a.x" if back else "a")
-    here.settle(wish("p", vcore=99))
-    here.enter(RemoveApp("p"), Configure(leaf if back else parent))
-    here.add_app("p", "a" if back else "a.x")
-    here.settle(wish("p"))
-    here.check()
+    tree = make_tree("n", config=parent if back else leaf)
+    tree.add_app("p", "a.x" if back else "a")
+    tree.settle(wish("p", vcore=99))
+    tree.enter(RemoveApp("p"), Configure(leaf if back else parent))
+    tree.add_app("p", "a" if back else "a.x")
+    tree.settle(wish("p"))
+    tree.check()
 
-    assert here.bound() == ["p/x n"]
+    assert tree.bound() == ["p/x n"]
 
 
 def test_a_queue_made_on_the_fly_twice_in_one_batch() -> None:
-    here = tree("n", config=configuration())
-    here.add_app("p", "made.up")
-    here.settle(wish("p", "x", 5, vcore=99))
-    here.enter(RemoveApp("p"))
-    here.add_app("p", "made.up")
-    here.enter(RemoveApp("p"))
-    here.add_app("p", "made.up")
-    here.settle(wish("p", "y", 6, vcore=99))
-    here.check()
+    tree = make_tree("n", config=configuration())
+    tree.add_app("p", "made.up")
+    tree.settle(wish("p", "x", 5, vcore=99))
+    tree.enter(RemoveApp("p"))
+    tree.add_app("p", "made.up")
+    tree.enter(RemoveApp("p"))
+    tree.add_app("p", "made.up")
+    tree.settle(wish("p", "y", 6, vcore=99))
+    tree.check()
 
-    assert here.snapshot().queues["root.made.up"].priority == 6
+    assert tree.snapshot().queues["root.made.up"].priority == 6
 
 
 ONE = (("gpu", DeviceNeed(count=1)),)
@@ -230,7 +230,7 @@ ORDERS = {"s": SchedulingOrder.STRICT, "b": SchedulingOrder.BACKFILL, "g": Sched
 
 
 def line(orders: str) -> tuple[Scopes, list[ParentView | LeafView]]:
-    """Give the scopes of one path, from the root down to a leaf, with these orders."""
+    """Return the scopes of one path, from the root down to a leaf, with these orders."""
     queues: list[ParentView | LeafView] = []
     scopes = Scopes({})
     for key, order in enumerate(orders):
@@ -239,8 +239,8 @@ def line(orders: str) -> tuple[Scopes, list[ParentView | LeafView]]:
         settings = Settings(scheduling_order=ORDERS[order])
         is_parent = key < len(orders) - 1
         config = QueueConfig(f"q{key}", f"q{key}", is_parent=is_parent, settings=settings)
-        made = ParentView if is_parent else LeafView
-        queues.append(made(key, above, config, Types()))
+        tree = ParentView if is_parent else LeafView
+        queues.append(tree(key, above, config, Types()))
         scopes.note_settings(queues[-1])
     return scopes, queues
 
@@ -292,20 +292,20 @@ def user(name: str = "u", **amounts: int) -> dict[str, object]:
 
 
 def tree_with_apps(config: Configuration, *apps: Event, vcore: int = 100) -> Tree:
-    made = Tree(config)
-    made.add_nodes("n", vcore=vcore)
-    made.enter(*apps)
-    return made
+    tree = Tree(config)
+    tree.add_nodes("n", vcore=vcore)
+    tree.enter(*apps)
+    return tree
 
 
 def bound(decisions: list[Decision]) -> list[str]:
     return [f"{one.app}/{one.ask}" for one in decisions if one.kind is Kind.BOUND]
 
 
-def limits_of(made: Tree) -> dict[LimitKey, dict[str, int]]:
-    made.machine.view.check()
+def limits_of(tree: Tree) -> dict[LimitKey, dict[str, int]]:
+    tree.machine.view.check()
     found = {
-        limit.key: limit.used for app in made.machine.view.apps.values() for limit in app.limits
+        limit.key: limit.used for app in tree.machine.view.apps.values() for limit in app.limits
     }
     return dict(sorted(found.items()))
 
@@ -318,51 +318,51 @@ def test_a_snapshot_has_what_users_and_groups_have_of_their_limits() -> None:
         queue("a", limits=[user(vcore=2), {"groups": ["g"], "maxapplications": 5}]),
         limits=[{"users": ["*"], "maxresources": {"vcore": "9m"}}],
     )
-    made = tree_with_apps(config, P, AddApp("q", "a"))
-    made.settle(wish("p", vcore=2), wish("q"))
+    tree = tree_with_apps(config, P, AddApp("q", "a"))
+    tree.settle(wish("p", vcore=2), wish("q"))
 
     def amount(value: int) -> dict[str, int]:
         return {"vcore": value}
 
-    assert made.snapshot().limits == (
+    assert tree.snapshot().limits == (
         LimitSnapshot("root", None, None, amount(9), 0, amount(1), 1),
         LimitSnapshot("root", "u", None, amount(9), 0, amount(2), 1),
         LimitSnapshot("root.a", "u", None, amount(2), 0, amount(2), 1),
         LimitSnapshot("root.a", None, "g", {}, 5, amount(2), 1),
     )
-    apps = made.snapshot().apps
+    apps = tree.snapshot().apps
     assert [(app.user, app.group) for app in apps.values()] == [("u", "g"), (None, None)]
 
 
 def test_an_application_without_limits_has_none() -> None:
-    made = tree_with_apps(limited(user("v", vcore=1)), P)
-    made.settle(wish("p", count=3))
+    tree = tree_with_apps(limited(user("v", vcore=1)), P)
+    tree.settle(wish("p", count=3))
 
-    assert limits_of(made) == {}
+    assert limits_of(tree) == {}
 
 
 def test_usage_follows_binds_and_releases() -> None:
-    made = tree_with_apps(limited(user(vcore=2)), P)
+    tree = tree_with_apps(limited(user(vcore=2)), P)
 
-    assert bound(made.settle(wish("p", count=3))) == ["p/x-0", "p/x-1"]
-    assert list(limits_of(made).values()) == [{"vcore": 2}]
-    assert bound(made.settle(Release("p", "x-0"))) == ["p/x-2"]
-    made.settle(RemoveApp("p"))
-    assert limits_of(made) == {}
+    assert bound(tree.settle(wish("p", count=3))) == ["p/x-0", "p/x-1"]
+    assert list(limits_of(tree).values()) == [{"vcore": 2}]
+    assert bound(tree.settle(Release("p", "x-0"))) == ["p/x-2"]
+    tree.settle(RemoveApp("p"))
+    assert limits_of(tree) == {}
 
 
 def test_a_smaller_ask_behind_one_that_is_over_the_limit_is_tried() -> None:
-    made = tree_with_apps(limited(user(vcore=2)), P)
+    tree = tree_with_apps(limited(user(vcore=2)), P)
 
-    assert bound(made.settle(wish("p", "large", vcore=3), wish("p", "small"))) == ["p/small"]
+    assert bound(tree.settle(wish("p", "large", vcore=3), wish("p", "small"))) == ["p/small"]
 
 
 def test_a_new_shape_is_held_against_the_limit() -> None:
-    made = tree_with_apps(limited(user(vcore=2)), P)
-    made.settle(wish("p"))
+    tree = tree_with_apps(limited(user(vcore=2)), P)
+    tree.settle(wish("p"))
 
-    assert bound(made.settle(wish("p", "y", vcore=2))) == []
-    assert bound(made.settle(wish("p", "z"))) == ["p/z"]
+    assert bound(tree.settle(wish("p", "y", vcore=2))) == []
+    assert bound(tree.settle(wish("p", "z"))) == ["p/z"]
 
 
 def test_an_application_of_the_same_user_elsewhere_counts_in_a_common_queue_alone() -> None:
@@ -371,65 +371,65 @@ def test_an_application_of_the_same_user_elsewhere_counts_in_a_common_queue_alon
         queue("b"),
         limits=[{"users": ["*"], "maxresources": {"vcore": "3m"}}],
     )
-    made = tree_with_apps(config, P, AddApp("q", "b", user="u"), AddApp("r", "b", user="v"))
+    tree = tree_with_apps(config, P, AddApp("q", "b", user="u"), AddApp("r", "b", user="v"))
 
-    made.settle(wish("p", count=2))
-    made.settle(wish("q", count=3), wish("r", count=4))
+    tree.settle(wish("p", count=2))
+    tree.settle(wish("q", count=3), wish("r", count=4))
 
-    found = {(key.queue, key.name): used["vcore"] for key, used in limits_of(made).items()}
+    found = {(key.queue, key.name): used["vcore"] for key, used in limits_of(tree).items()}
     assert found == {(1, "u"): 3, (1, "v"): 3, (2, "u"): 2}
 
 
 @pytest.mark.parametrize("mode", list(GangMode))
 def test_waiting_members_count(mode: GangMode) -> None:
-    made = tree_with_apps(limited(user(vcore=2)), P, AddApp("q", "b", user="w"))
+    tree = tree_with_apps(limited(user(vcore=2)), P, AddApp("q", "b", user="w"))
     says = GangFields(min_member=3, mode=mode)
     member = AddAsk("p", "m", Resources({"vcore": 1}), count=2, gang="default/g")
     late = AddAsk("q", "m", Resources({"vcore": 1}), gang="default/g")
-    made.enter(AddGang("default/g", says))
+    tree.enter(AddGang("default/g", says))
 
-    made.settle(member, wish("p"))
-    assert list(limits_of(made).values()) == [{"vcore": 1}], "the gang lacks a member"
-    decisions = made.settle(late)
+    tree.settle(member, wish("p"))
+    assert list(limits_of(tree).values()) == [{"vcore": 1}], "the gang lacks a member"
+    decisions = tree.settle(late)
     full = mode is GangMode.STRICT  # Its members fail, and nobody of the group keeps a node.
     assert bound(decisions) == []
-    assert list(limits_of(made).values()) == [{"vcore": 1 if full else 2}]
+    assert list(limits_of(tree).values()) == [{"vcore": 1 if full else 2}]
 
 
 def test_a_new_configuration_finds_the_limits_again() -> None:
-    made = tree_with_apps(limited(user(vcore=1)), P)
-    made.settle(wish("p", count=9))
+    tree = tree_with_apps(limited(user(vcore=1)), P)
+    tree.settle(wish("p", count=9))
 
-    assert bound(made.settle(Configure(limited(user(vcore=3))))) == ["p/x-1", "p/x-2"]
+    assert bound(tree.settle(Configure(limited(user(vcore=3))))) == ["p/x-1", "p/x-2"]
     group: dict[str, object] = {"groups": ["g"], "maxresources": {"vcore": "5m"}}
-    assert bound(made.settle(Configure(limited(group)))) == ["p/x-3", "p/x-4"]
-    assert [key.of_group for key in limits_of(made)] == [True]
-    assert bound(made.settle(Configure(limited()))) == ["p/x-5", "p/x-6", "p/x-7", "p/x-8"]
-    assert limits_of(made) == {}
+    assert bound(tree.settle(Configure(limited(group)))) == ["p/x-3", "p/x-4"]
+    assert [key.of_group for key in limits_of(tree)] == [True]
+    assert bound(tree.settle(Configure(limited()))) == ["p/x-5", "p/x-6", "p/x-7", "p/x-8"]
+    assert limits_of(tree) == {}
 
 
 def test_an_application_that_comes_after_an_equal_configuration_counts_for_the_same_limit() -> None:
-    made = tree_with_apps(limited(user(vcore=2)), P)
-    made.settle(wish("p"))
+    tree = tree_with_apps(limited(user(vcore=2)), P)
+    tree.settle(wish("p"))
 
-    made.enter(Configure(limited(user(vcore=2), queue_priority="1")), AddApp("q", "a", user="u"))
-    assert bound(made.settle(wish("q", count=2))) == ["q/x-0"]
-    assert list(limits_of(made).values()) == [{"vcore": 2}]
+    tree.enter(Configure(limited(user(vcore=2), queue_priority="1")), AddApp("q", "a", user="u"))
+    assert bound(tree.settle(wish("q", count=2))) == ["q/x-0"]
+    assert list(limits_of(tree).values()) == [{"vcore": 2}]
 
 
-def test_whoever_runs_is_not_kept_by_a_lowered_number_of_applications() -> None:
+def test_a_lowered_number_of_applications_does_not_keep_those_that_run() -> None:
     def config(most: int) -> Configuration:
         return limited({"users": ["u"], "maxapplications": most})
 
-    made = tree_with_apps(config(2), P, AddApp("q", "a", user="u"), AddApp("r", "a", user="u"))
-    made.settle(wish("p"), wish("q"))
-    assert bound(made.settle(Configure(config(1)), wish("p", "y"), wish("q", "y"))) == [
+    tree = tree_with_apps(config(2), P, AddApp("q", "a", user="u"), AddApp("r", "a", user="u"))
+    tree.settle(wish("p"), wish("q"))
+    assert bound(tree.settle(Configure(config(1)), wish("p", "y"), wish("q", "y"))) == [
         "p/y",
         "q/y",
     ]
-    assert bound(made.settle(wish("r"))) == []
-    made.settle(RemoveApp("p"))
-    assert bound(made.settle(RemoveApp("q"))) == ["r/x"]
+    assert bound(tree.settle(wish("r"))) == []
+    tree.settle(RemoveApp("p"))
+    assert bound(tree.settle(RemoveApp("q"))) == ["r/x"]
 
 
 def limit(applications: int = 0, **most: int) -> ViewLimit[ViewApp]:

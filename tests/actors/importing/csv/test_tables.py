@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from muster.importing.tables.rows import divide_within
 from muster.importing.workload import divide_evenly
 from tests.actors.cli.helpers import run
-from tests.actors.importing.helpers import imported, of, refusal, written
+from tests.actors.importing.helpers import events_of, imported, refusal, written
 
 NODES = "2x vcore=8,memory=64Gi,nvidia.com/gpu=8"
 PLAIN = """\
@@ -35,13 +35,13 @@ def options(folder: Path, mapping: str = PLAIN, *more: object) -> tuple[object, 
 def test_a_row_is_an_application_with_an_ask(tmp_path: Path) -> None:
     events, summary = imported("csv", written(tmp_path / "a.csv", TABLE), *options(tmp_path))
 
-    assert of(events, "add_app") == [
+    assert events_of(events, "add_app") == [
         {"at": 5, "app": "a", "queue": "root.default"}
         if app == "a"
         else {"app": "b", "queue": "root.default"}
         for app in ("b", "a")
     ]
-    assert of(events, "add_ask")[1] == {
+    assert events_of(events, "add_ask")[1] == {
         "app": "a",
         "ask": "task",
         "resources": {"vcore": 4},
@@ -65,17 +65,19 @@ selector: {rack: team}
     path = written(tmp_path / "a.csv", TABLE)
     events, summary = imported("csv", path, *options(tmp_path, mapping), "--nodes", nodes)
 
-    assert of(events, "add_app") == [
+    assert events_of(events, "add_app") == [
         {"app": "a", "queue": "root.red.x", "user": "x", "groups": ["red"]}
     ]
-    assert [(ask["priority"], ask["selector"]) for ask in of(events, "add_ask")] == [
+    assert [(ask["priority"], ask["selector"]) for ask in events_of(events, "add_ask")] == [
         (-60, {"rack": "red"})
     ]
     assert summary["left_out"][0]["cause"] == "no node has this rack"
     assert summary["left_out"][0]["example"] == "blue"
 
     events, _ = imported("csv", path, *options(tmp_path, mapping, "--no-priority"))
-    assert all("priority" not in ask and "selector" not in ask for ask in of(events, "add_ask"))
+    assert all(
+        "priority" not in ask and "selector" not in ask for ask in events_of(events, "add_ask")
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,14 +122,14 @@ def test_a_job_runs_from_its_start_to_its_end_or_for_a_time(tmp_path: Path) -> N
     path = written(tmp_path / "a.csv", table)
     events, summary = imported("csv", path, *options(tmp_path, mapping))
 
-    assert [ask["run_for"] for ask in of(events, "add_ask")] == [3600]
+    assert [ask["run_for"] for ask in events_of(events, "add_ask")] == [3600]
     assert {cause["cause"].partition(":")[0] for cause in summary["left_out"]} == {
         "it ended before it started",
         "began is no instant",
     }
     table = "id,submitted,took,cpus\na,0,1-00:00:10,1\nb,0,90:00.5,1\nc,0,00:00:01.5,1\n"
     events, _ = imported("csv", written(tmp_path / "b.csv", table), *options(tmp_path))
-    assert [ask["run_for"] for ask in of(events, "add_ask")] == [86410, 1.5]
+    assert [ask["run_for"] for ask in events_of(events, "add_ask")] == [86410, 1.5]
 
 
 # IMPORT-13: How long a job was expected to run
@@ -136,7 +138,7 @@ def test_a_column_says_the_estimates(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", table)
     events, summary = imported("csv", path, *options(tmp_path, PLAIN + "estimate: limit\n"))
 
-    assert [ask.get("estimate") for ask in of(events, "add_ask")] == [90, 3600, None, None]
+    assert [ask.get("estimate") for ask in events_of(events, "add_ask")] == [90, 3600, None, None]
     (note,) = summary["not_in_feed"]
     assert (note["cause"], note["count"]) == ("limit is no time above 0: no estimate", 2)
 
@@ -154,11 +156,11 @@ resources:
     path = written(tmp_path / "a.csv", table)
     events, summary = imported("csv", path, *options(tmp_path, mapping))
 
-    assert [ask["resources"] for ask in of(events, "add_ask")] == [
+    assert [ask["resources"] for ask in events_of(events, "add_ask")] == [
         {"vcore": 1, "memory": "512Mi"},
         {"vcore": "500m", "memory": "1Mi", "nvidia.com/gpu": 2},
     ]
-    assert [app["app"] for app in of(events, "add_app")] == ["row-1", "row-2"]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["row-1", "row-2"]
     assert {(cause["cause"], cause["example"]) for cause in summary["left_out"]} == {
         ("mib is empty", ""),
         ("cpus is no amount", "x"),
@@ -185,24 +187,24 @@ def test_a_job_of_several_asks_is_a_gang(
 ) -> None:
     path = written(tmp_path / "a.csv", f"id,submitted,took,cpus,n\na,0,60,{cells}\n")
     events, _ = imported("csv", path, *options(tmp_path, PLAIN + mapping))
-    found = of(events, "add_ask")
+    found = events_of(events, "add_ask")
     members = sum(ask.get("count", 1) for ask in found)
 
     assert [(ask["resources"], ask.get("count", 1)) for ask in found] == asks
-    assert [gang["min_member"] for gang in of(events, "add_gang")] == (
+    assert [gang["min_member"] for gang in events_of(events, "add_gang")] == (
         [members] if members > 1 else []
     )
 
 
 def test_jobs_of_several_asks_can_be_split_or_skipped(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "id,submitted,took,cpus\na,0,60,20\nb,0,60,1\n")
-    given = options(tmp_path, PLAIN + "per_node: {vcore: 8}\n")
-    events, summary = imported("csv", path, *given, "--wide", "split")
+    mapping = options(tmp_path, PLAIN + "per_node: {vcore: 8}\n")
+    events, summary = imported("csv", path, *mapping, "--wide", "split")
 
-    assert not of(events, "add_gang")
+    assert not events_of(events, "add_gang")
     assert summary["in_another_form"][0]["count"] == 1
-    events, summary = imported("csv", path, *given, "--wide", "skip")
-    assert [app["app"] for app in of(events, "add_app")] == ["b"]
+    events, summary = imported("csv", path, *mapping, "--wide", "skip")
+    assert [app["app"] for app in events_of(events, "add_app")] == ["b"]
     assert summary["left_out"][0]["cause"] == "of several asks (see --wide)"
 
 
@@ -210,19 +212,19 @@ def test_rows_can_be_chosen(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", TABLE)
     events, summary = imported("csv", path, *options(tmp_path), "--where", "team=r*")
 
-    assert [app["app"] for app in of(events, "add_app")] == ["a"]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["a"]
     assert summary["left_out"][0]["cause"] == "team is not r*"
     mapping = PLAIN + "where: {kind: [y, z]}\n"
     events, _ = imported("csv", path, *options(tmp_path, mapping))
-    assert [app["app"] for app in of(events, "add_app")] == ["b"]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["b"]
 
 
 def test_empty_cells_can_stand_for_something(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "id,submitted,took,cpus,team\na,0,1,1,\n")
-    given = options(tmp_path, PLAIN + "queue: root.{team}\nmissing: {team: unknown}\n")
-    events, _ = imported("csv", path, *given)
+    mapping = options(tmp_path, PLAIN + "queue: root.{team}\nmissing: {team: unknown}\n")
+    events, _ = imported("csv", path, *mapping)
 
-    assert of(events, "add_app")[0]["queue"] == "root.unknown"
+    assert events_of(events, "add_app")[0]["queue"] == "root.unknown"
 
 
 def test_a_table_of_nodes(tmp_path: Path) -> None:
@@ -240,7 +242,7 @@ nodes:
     path = written(tmp_path / "a.csv", TABLE)
     events, _ = imported("csv", path, *options(tmp_path, mapping), "--nodes", nodes)
 
-    assert of(events, "add_node") == [
+    assert events_of(events, "add_node") == [
         {"node": f"red-node-000{number}", "capacity": {"vcore": 64}, "attributes": {"rack": "red"}}
         for number in range(2)
     ]
@@ -253,16 +255,16 @@ def test_a_table_may_be_compressed_quoted_and_parted_by_tabs(tmp_path: Path) -> 
     )
     events, _ = imported("csv", path, *options(tmp_path, PLAIN + "delimiter: tab\n"))
 
-    assert [app["app"] for app in of(events, "add_app")] == ["a-b"]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["a-b"]
 
 
 def test_rows_of_one_job_are_one_application_and_their_asks_have_names(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "id,submitted,took,cpus\na,0,60,1\na,5,60,9\nb,5,60,1\n")
-    given = options(tmp_path, PLAIN + "per_node: {vcore: 8}\n")
-    events, _ = imported("csv", path, *given)
+    mapping = options(tmp_path, PLAIN + "per_node: {vcore: 8}\n")
+    events, _ = imported("csv", path, *mapping)
 
-    assert [app["app"] for app in of(events, "add_app")] == ["a", "b"]
-    assert [(ask["app"], ask["ask"]) for ask in of(events, "add_ask")] == [
+    assert [app["app"] for app in events_of(events, "add_app")] == ["a", "b"]
+    assert [(ask["app"], ask["ask"]) for ask in events_of(events, "add_ask")] == [
         ("a", "task"),
         ("a", "row-2-worker"),
         ("a", "row-2-rest"),
@@ -306,10 +308,10 @@ def test_a_row_that_is_too_short_is_counted(tmp_path: Path) -> None:
 )
 def test_a_mapping_file_that_is_wrong(tmp_path: Path, mapping: str, problem: str) -> None:
     path = written(tmp_path / "a.csv", TABLE)
-    said = refusal("csv", path, *options(tmp_path, mapping))
+    message = refusal("csv", path, *options(tmp_path, mapping))
 
-    assert f"{tmp_path / 'mapping.yaml'}" in said
-    assert problem in said
+    assert f"{tmp_path / 'mapping.yaml'}" in message
+    assert problem in message
 
 
 @pytest.mark.parametrize(
@@ -330,15 +332,15 @@ def test_a_configuration_of_ones_own(tmp_path: Path) -> None:
     config = "partitions: [{name: default, queues: [{name: root, queues: [{name: other}]}]}]\n"
     (tmp_path / "own").mkdir()
     own = written(tmp_path / "own" / "queues.yaml", config)
-    given = [str(option) for option in options(tmp_path)]
-    result = run("import", "csv", path, "-o", tmp_path / "f.jsonl", *given, "--config", own)
+    mapping = [str(option) for option in options(tmp_path)]
+    result = run("import", "csv", path, "-o", tmp_path / "f.jsonl", *mapping, "--config", own)
 
     assert result.exit_code == 0
     assert f"{own}: warning: has no queue root.default, to which jobs go" in result.stderr
     assert '"file": "own/queues.yaml"' in (tmp_path / "f.jsonl").read_text()
 
     made = tmp_path / "made.yaml"
-    result = run("import", "csv", path, "-o", tmp_path / "f.jsonl", *given, "--make-config", made)
+    result = run("import", "csv", path, "-o", tmp_path / "f.jsonl", *mapping, "--make-config", made)
     assert result.exit_code == 0
     assert run("validate", made).exit_code == 0
     assert run("replay", tmp_path / "f.jsonl", "--strict").exit_code == 0
@@ -350,7 +352,7 @@ def test_the_mapping_file_also_says_which_jobs_go_to_which_queues(tmp_path: Path
     table = written(tmp_path / "a.csv", TABLE)
     more = (*options(tmp_path, f"{mapping}others: root.rest\n"),)
     events, summary = imported("csv", table, *more)
-    assert {app["app"]: app["queue"] for app in of(events, "add_app")} == {
+    assert {app["app"]: app["queue"] for app in events_of(events, "add_app")} == {
         "a": "root.x",
         "b": "root.rest",
     }
@@ -387,7 +389,7 @@ def cell_options(folder: Path, nodes: str = "2x vcore=8") -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         (HEAD.replace(",", ";"), "a.csv:1: has no column 'id'"),
         (HEAD.replace(",", ";"), "write `delimiter: ';'` in "),
@@ -396,8 +398,8 @@ def cell_options(folder: Path, nodes: str = "2x vcore=8") -> tuple[object, ...]:
         (HEAD + 'a,0,60,1\n"b,0,60,1\nc,0,60,1\n', "a.csv:3: a cell begins with a quotation mark"),
     ],
 )
-def test_what_is_no_such_table_is_refused(tmp_path: Path, table: str, said: str) -> None:
-    assert said in refusal("csv", written(tmp_path / "a.csv", table), *cell_options(tmp_path))
+def test_what_is_no_such_table_is_refused(tmp_path: Path, table: str, message: str) -> None:
+    assert message in refusal("csv", written(tmp_path / "a.csv", table), *cell_options(tmp_path))
 
 
 def test_a_table_in_utf_16_is_refused(tmp_path: Path) -> None:

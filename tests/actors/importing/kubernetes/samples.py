@@ -35,18 +35,18 @@ def pod(
     **metadata: str,
 ) -> Object:
     """Return a pod; times are minutes and seconds after noon."""
-    told: Object = {"creationTimestamp": f"{DAY}{created}Z", "name": name, "namespace": namespace}
+    base: Object = {"creationTimestamp": f"{DAY}{created}Z", "name": name, "namespace": namespace}
     if labels is not None:
-        told["labels"] = labels
+        base["labels"] = labels
     if annotations is not None:
-        told["annotations"] = annotations
+        base["annotations"] = annotations
     if owner is not None:
-        told["ownerReferences"] = [{"controller": True, "kind": owner[0], "name": owner[1]}]
+        base["ownerReferences"] = [{"controller": True, "kind": owner[0], "name": owner[1]}]
     needs = {"cpu": "1", "memory": "1Gi"} if requests is None else requests
-    said: Object = {"containers": [{"name": "main", "resources": {"requests": needs}}]}
+    base_spec: Object = {"containers": [{"name": "main", "resources": {"requests": needs}}]}
     status: Object = {"phase": "Pending"}
     if bound is not None:
-        said["nodeName"] = "n1"
+        base_spec["nodeName"] = "n1"
         since = {"lastTransitionTime": f"{DAY}{bound}Z", "status": "True", "type": "PodScheduled"}
         status = {"conditions": [since], "phase": "Running"}
         state: Object = {"running": {"startedAt": f"{DAY}{bound}Z"}}
@@ -57,8 +57,8 @@ def pod(
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": told | metadata,
-        "spec": said | (spec or {}),
+        "metadata": base | metadata,
+        "spec": base_spec | (spec or {}),
         "status": status,
     }
 
@@ -79,7 +79,7 @@ def node(name: str = "n1", labels: Object | None = None, **spec: object) -> Obje
     }
 
 
-def other(kind: str, name: str, spec: Object | None = None, **more: object) -> Object:
+def object_of(kind: str, name: str, spec: Object | None = None, **more: object) -> Object:
     """Return any other object."""
     metadata = {"name": name}
     if kind == "PodGroup":
@@ -137,9 +137,9 @@ _OBJECTS: Final = (
     pod("e", labels={"pod-group.scheduling.sigs.k8s.io": "g"}, created="00:03"),
     node("n1", {"disk": "ssd"}),
     node("n2", taints=[{"key": "only", "effect": "NoSchedule"}]),
-    other("PodGroup", "g", {"minMember": 2}),
-    other("Queue", "q", {"parent": "p", "capability": {"cpu": 4}, "deserved": {"cpu": 1}}),
-    other("PriorityClass", "high", value=5),
+    object_of("PodGroup", "g", {"minMember": 2}),
+    object_of("Queue", "q", {"parent": "p", "capability": {"cpu": 4}, "deserved": {"cpu": 1}}),
+    object_of("PriorityClass", "high", value=5),
 )
 
 
@@ -160,7 +160,7 @@ Event = dict[str, Any]
 
 @final
 @attrs.frozen
-class Fed:
+class ImportedFeed:
     """A feed of some objects.
 
     Attributes:
@@ -173,7 +173,7 @@ class Fed:
     account: ImportAccount
     settings: dict[str, Any]
 
-    def of(self, op: str) -> list[Event]:
+    def events_of(self, op: str) -> list[Event]:
         """Return the events of an operation, without its name."""
         return [
             {name: value for name, value in event.items() if name not in ("op", "at")}
@@ -184,13 +184,13 @@ class Fed:
     @property
     def ask(self) -> Event:
         """The only ask."""
-        (ask,) = self.of("add_ask")
+        (ask,) = self.events_of("add_ask")
         return ask
 
     @property
     def queues(self) -> list[str]:
         """The queue of each application."""
-        return [app["queue"] for app in self.of("add_app")]
+        return [app["queue"] for app in self.events_of("add_app")]
 
     @property
     def left_out(self) -> list[str]:
@@ -212,9 +212,9 @@ def _texts(causes: tuple[Cause, ...]) -> list[str]:
     return [f"{cause.count} {cause.what}: {cause.text}" for cause in causes]
 
 
-def fed(
+def feed_of(
     *objects: Object, since: str | None = None, queues: Path | None = None, nodes_join: bool = False
-) -> Fed:
+) -> ImportedFeed:
     """Import objects."""
     dump, feed = as_json(*objects).encode(), io.BytesIO()
     rules = default_queues(QUEUES, FIELDS) if queues is None else read_queues(str(queues), FIELDS)
@@ -226,4 +226,4 @@ def fed(
         workload.write(feed, {"config": {}})
     assert not workload.account.missing
     events = [json.loads(line) for line in feed.getvalue().splitlines()]
-    return Fed(events, workload.account, dict(workload.settings))
+    return ImportedFeed(events, workload.account, dict(workload.settings))

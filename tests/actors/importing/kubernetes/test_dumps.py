@@ -20,7 +20,7 @@ from muster.feeds._raw import Raw
 from muster.feeds._yaml import read_objects
 from muster.importing.kubernetes.dumps import DumpedObject, objects_of, parse_item, read_json
 from muster_core.config.tree import LocatedText, Plain
-from tests.actors.importing.helpers import imported, of
+from tests.actors.importing.helpers import events_of, imported
 from tests.actors.importing.kubernetes.samples import KIND, as_json, as_yaml, node, pod
 from tests.actors.importing.mutated import mutant
 
@@ -35,13 +35,13 @@ items:
 """
 
 
-def found(text: str | bytes) -> list[DumpedObject]:
+def objects_in(text: str | bytes) -> list[DumpedObject]:
     data = text.encode() if isinstance(text, str) else text
     return list(objects_of(Input(io.BytesIO(data))))
 
 
 def kinds(text: str | bytes) -> list[str]:
-    return [one.kind for one in found(text)]
+    return [one.kind for one in objects_in(text)]
 
 
 # KUBERNETES-1: Dumps
@@ -79,13 +79,13 @@ def test_an_object_has_its_line() -> None:
         lines = [
             f"feed:{at}" for at, line in enumerate(text.split("\n"), 1) if line.startswith(begins)
         ]
-        assert [one.place for one in found(text)] == lines
+        assert [one.place for one in objects_in(text)] == lines
 
 
 def test_an_item_that_needs_a_parser_has_its_line() -> None:
     text = "apiVersion: v1\nitems:\n- kind: Pod\n- kind: Node\n  a: *none\nkind: List\n"
 
-    first, second = found(text)
+    first, second = objects_in(text)
     assert (first.place, first.problem) == ("feed:3", None)
     assert (second.place, second.problem) == (
         "feed:4",
@@ -94,7 +94,7 @@ def test_an_item_that_needs_a_parser_has_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("apiVersion: v1\nitems:\n- kind: Pod\n  a: [\nkind: List\n", "feed:5: not YAML"),
         ("apiVersion: v1\nitems:\n- kind: Pod\nso: on\n", "feed:4: not YAML: neither an item"),
@@ -107,14 +107,14 @@ def test_an_item_that_needs_a_parser_has_its_line() -> None:
         ("[3]", "feed:1: is no Kubernetes object"),
     ],
 )
-def test_what_is_no_dump_is_refused(text: str, said: str) -> None:
+def test_what_is_no_dump_is_refused(text: str, message: str) -> None:
     with pytest.raises(FeedError) as caught:
-        found(text)
-    assert str(caught.value).startswith(said)
+        objects_in(text)
+    assert str(caught.value).startswith(message)
 
 
 def test_what_is_no_map_among_objects_is_a_problem() -> None:
-    assert [(one.kind, one.problem) for one in found("- kind: Pod\n- 5\n")] == [
+    assert [(one.kind, one.problem) for one in objects_in("- kind: Pod\n- 5\n")] == [
         ("Pod", None),
         ("", "is not a map"),
     ]
@@ -144,10 +144,10 @@ PLAIN = """\
 def by_parser(text: str) -> Raw:
     """Return what a parser reads, or None if it reads no single item."""
     try:
-        found = [raw for raw, _ in read_objects(io.BytesIO(text.encode()), "x")]
+        objects_in = [raw for raw, _ in read_objects(io.BytesIO(text.encode()), "x")]
     except FeedError:
         return None
-    return found[0].value if len(found) == 1 and found[0].problem is None else None
+    return objects_in[0].value if len(objects_in) == 1 and objects_in[0].problem is None else None
 
 
 def exact(value: Raw) -> object:
@@ -170,10 +170,10 @@ def read_here(text: str) -> dict[str, Raw] | None:
 
 
 def test_what_kubectl_prints_is_read() -> None:
-    found = read_here(PLAIN)
+    objects_in = read_here(PLAIN)
 
-    assert found is not None
-    assert exact(found) == exact(by_parser(PLAIN))
+    assert objects_in is not None
+    assert exact(objects_in) == exact(by_parser(PLAIN))
 
 
 @pytest.mark.parametrize(
@@ -208,21 +208,21 @@ def test_anything_else_is_left_to_the_parser(line: str) -> None:
 
 def items(dump: bytes) -> list[str]:
     """Return the texts of the items of a List."""
-    found: list[str] = []
+    objects_in: list[str] = []
     for line in dump.decode(errors="replace").split("\n"):
         if line.startswith("- "):
-            found.append(f"{line}\n")
-        elif found and line.startswith(" "):
-            found[-1] += f"{line}\n"
-    return found
+            objects_in.append(f"{line}\n")
+        elif objects_in and line.startswith(" "):
+            objects_in[-1] += f"{line}\n"
+    return objects_in
 
 
 @given(st.integers(0, 10**9))
 def test_a_mutated_item_is_read_as_a_parser_reads_it(seed: int) -> None:
     dump = mutant(KIND, KIND.samples["yaml"], random.Random(seed))
     for text in items(dump)[:20]:
-        found = read_here(text)
-        assert found is None or exact(found) == exact(by_parser(text)), text
+        objects_in = read_here(text)
+        assert objects_in is None or exact(objects_in) == exact(by_parser(text)), text
 
 
 LIST = """\
@@ -237,7 +237,7 @@ LIST = """\
 """
 
 
-class Slow(io.RawIOBase):
+class SlowStream(io.RawIOBase):
     """A stream that gives a few bytes at a time."""
 
     def __init__(self, data: bytes, size: int) -> None:
@@ -254,7 +254,7 @@ class Slow(io.RawIOBase):
 
 
 def objects(text: str, size: int = 1000) -> list[tuple[object, int | None, str]]:
-    stream = Slow(text.encode(), size)
+    stream = SlowStream(text.encode(), size)
     return [(raw.value, raw.line, kind) for raw, kind in read_json(stream, "x")]  # type: ignore[arg-type] # it has what is read of it
 
 
@@ -277,7 +277,7 @@ def test_single_objects_lines_of_objects_and_lists_of_objects_are_read() -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"items": [{"a": 1}', "x:1: not JSON: the end instead of ',' or ']'"),
         ('{"items":\n[{"a": 1} {', "x:2: not JSON: '{' instead of ',' or ']'"),
@@ -288,10 +288,10 @@ def test_single_objects_lines_of_objects_and_lists_of_objects_are_read() -> None
         ("{1: 2}", "x:1: not JSON: a key of a map has to be a text"),
     ],
 )
-def test_what_is_no_json_is_refused_with_its_line(text: str, said: str) -> None:
+def test_what_is_no_json_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(FeedError) as caught:
         objects(text, 1 << 20)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_value_that_never_ends_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,9 +307,9 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 
 @pytest.mark.parametrize("text", [b'[{"a": "\\ud800"}, {}]', b'{"a": "\\ud800", "b": 1} {}'])
 def test_half_a_surrogate_is_a_problem_of_its_object(text: bytes) -> None:
-    found = [raw.problem for raw, _ in read_json(io.BytesIO(text), "x")]
+    objects_in = [raw.problem for raw, _ in read_json(io.BytesIO(text), "x")]
 
-    assert found == ["'\\ud800' is not Unicode text", None]
+    assert objects_in == ["'\\ud800' is not Unicode text", None]
 
 
 _VALUES = st.recursive(
@@ -348,5 +348,12 @@ def test_every_pod_of_the_example_is_accounted_for(tmp_path: Path) -> None:
     events, summary = imported("kubernetes", dump)
 
     left_out = {one["cause"]: one["count"] for one in summary["left_out"] if one["what"] == "pod"}
-    assert summary["read"]["pod"] == len(of(events, "add_ask")) + sum(left_out.values())
-    assert sorted(gang["min_member"] for gang in of(events, "add_gang")) == [3, 3, 3, 4, 4, 4]
+    assert summary["read"]["pod"] == len(events_of(events, "add_ask")) + sum(left_out.values())
+    assert sorted(gang["min_member"] for gang in events_of(events, "add_gang")) == [
+        3,
+        3,
+        3,
+        4,
+        4,
+        4,
+    ]

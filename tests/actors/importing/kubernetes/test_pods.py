@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.actors.importing.kubernetes.samples import DAY, Object, fed, node, other, pod
+from tests.actors.importing.kubernetes.samples import DAY, Object, feed_of, node, object_of, pod
 
 
 def container(cpu: str, *, limit: str | None = None, always: bool = False) -> Object:
@@ -17,13 +17,13 @@ def container(cpu: str, *, limit: str | None = None, always: bool = False) -> Ob
 
 
 def vcore(**spec: object) -> object:
-    return fed(pod("a", spec=spec), node()).ask["resources"].get("vcore")
+    return feed_of(pod("a", spec=spec), node()).ask["resources"].get("vcore")
 
 
 # IMPORT-13: How long a job was expected to run
 def test_the_deadline_is_the_estimate() -> None:
-    assert fed(pod("a", spec={"activeDeadlineSeconds": 90}), node()).ask["estimate"] == 90
-    assert "estimate" not in fed(pod("a"), node()).ask
+    assert feed_of(pod("a", spec={"activeDeadlineSeconds": 90}), node()).ask["estimate"] == 90
+    assert "estimate" not in feed_of(pod("a"), node()).ask
 
 
 # KUBERNETES-9: What a pod asks for
@@ -60,7 +60,7 @@ def test_requests_are_added_up_as_kubernetes_does(spec: Object, wanted: object) 
 def test_each_type_counts() -> None:
     needs = {"memory": "128974848000m", "nvidia.com/gpu": "2", "kubernetes.io/batch-cpu": "500"}
 
-    assert fed(pod("a", requests=needs), node()).ask["resources"] == {
+    assert feed_of(pod("a", requests=needs), node()).ask["resources"] == {
         "memory": "123Mi",
         "nvidia.com/gpu": 2,
         "kubernetes.io/batch-cpu": 500,
@@ -69,13 +69,13 @@ def test_each_type_counts() -> None:
 
 
 def test_a_pod_that_asks_for_nothing_takes_one_of_the_pods_of_a_node() -> None:
-    assert fed(pod("a", requests={}), node()).ask["resources"] == {"pods": 1}
+    assert feed_of(pod("a", requests={}), node()).ask["resources"] == {"pods": 1}
 
 
 def test_where_nodes_do_not_count_pods_it_asks_for_a_little() -> None:
     bare = node()
     del bare["status"]["allocatable"]["pods"]
-    feed = fed(pod("a", requests={}), bare)
+    feed = feed_of(pod("a", requests={}), bare)
 
     assert feed.ask["resources"] == {"vcore": "1m"}
     assert feed.changes == ["1 pod: it asks for nothing: it has 1m of vcore"]
@@ -83,7 +83,7 @@ def test_where_nodes_do_not_count_pods_it_asks_for_a_little() -> None:
 
 @pytest.mark.parametrize("cpu", ["-1", "much", "1e30", [], None])
 def test_an_amount_that_is_none_leaves_the_pod_out(cpu: object) -> None:
-    feed = fed(pod("a", requests={"cpu": cpu}), pod("b"), node())
+    feed = feed_of(pod("a", requests={"cpu": cpu}), pod("b"), node())
 
     (cause,) = feed.account.left_out
     assert cause.example.startswith("default/a: spec.containers[0].resources.requests.cpu: ")
@@ -91,16 +91,16 @@ def test_an_amount_that_is_none_leaves_the_pod_out(cpu: object) -> None:
 
 def test_a_sum_that_is_too_large_leaves_the_pod_out() -> None:
     much = {"resources": {"requests": {"memory": "8Ei"}}}
-    feed = fed(pod("a", spec={"containers": [much, much]}), pod("b"), node())
+    feed = feed_of(pod("a", spec={"containers": [much, much]}), pod("b"), node())
 
     assert feed.left_out == ["1 pod: a field has another form than Kubernetes gives it"]
 
 
 @pytest.mark.parametrize("requests", [{"cpu": "900"}, {"example.com/fpga": 1}])
 def test_a_pod_that_is_too_large_for_each_node_is_counted(requests: dict[str, object]) -> None:
-    feed = fed(pod("a", requests=requests), pod("b"), node())
+    feed = feed_of(pod("a", requests=requests), pod("b"), node())
 
-    assert len(feed.of("add_ask")) == 2
+    assert len(feed.events_of("add_ask")) == 2
     assert feed.notes == ["1 pod: asks for more than any node has: it never starts"]
 
 
@@ -123,7 +123,7 @@ def test_a_selector_and_a_required_affinity_are_said() -> None:
     }
     second: Object = {"matchExpressions": [one_in("zone", "3", operator="Lt")]}
     spec = {"nodeSelector": {"disk": "ssd"}} | required(first, second)
-    feed = fed(pod("a", spec=spec), node("n1", {"disk": "ssd", "zone": "2"}))
+    feed = feed_of(pod("a", spec=spec), node("n1", {"disk": "ssd", "zone": "2"}))
 
     assert feed.ask["selector"] == {"disk": "ssd"}
     assert feed.ask["affinity"] == [
@@ -143,7 +143,7 @@ def test_a_selector_and_a_required_affinity_are_said() -> None:
     ],
 )
 def test_an_affinity_that_is_none_leaves_the_pod_out(term: Object) -> None:
-    feed = fed(pod("a", spec=required(term)), pod("b"), node())
+    feed = feed_of(pod("a", spec=required(term)), pod("b"), node())
 
     (cause,) = feed.account.left_out
     assert cause.example.startswith("default/a: spec.affinity.nodeAffinity.required")
@@ -182,7 +182,7 @@ NOT_MODELLED: list[tuple[Object, str]] = [
 
 @pytest.mark.parametrize(("spec", "note"), NOT_MODELLED)
 def test_what_is_not_modelled_is_noted(spec: Object, note: str) -> None:
-    feed = fed(pod("a", spec=spec), node())
+    feed = feed_of(pod("a", spec=spec), node())
 
     assert feed.notes == [f"1 pod: {note}"]
 
@@ -190,13 +190,13 @@ def test_what_is_not_modelled_is_noted(spec: Object, note: str) -> None:
 def test_what_is_there_and_empty_is_not_noted() -> None:
     spec: Object = {"affinity": {}, "topologySpreadConstraints": [], "volumes": [{"emptyDir": {}}]}
 
-    assert not fed(pod("a", spec=spec), node()).notes
+    assert not feed_of(pod("a", spec=spec), node()).notes
 
 
 @pytest.mark.parametrize("owner", ["DaemonSet", "Node"])
 def test_a_pod_that_belongs_to_a_node_is_asked_for_there(owner: str) -> None:
     only = node("n1", taints=[{"key": "a", "effect": "NoSchedule"}])
-    feed = fed(pod("a", owner=(owner, "x"), spec={"nodeSelector": {"disk": "ssd"}}), only)
+    feed = feed_of(pod("a", owner=(owner, "x"), spec={"nodeSelector": {"disk": "ssd"}}), only)
 
     assert feed.ask["node"] == "n1"
     assert feed.ask["tolerations"] == [{"operator": "Exists"}]
@@ -207,15 +207,15 @@ def test_a_pod_of_a_daemon_set_that_waits_asks_for_the_node_of_its_affinity() ->
     spec = required({"matchFields": [one_in("metadata.name", "n1")]})
     waiting = pod("a", owner=("DaemonSet", "x"), bound=None, spec=spec)
 
-    assert fed(waiting, node()).ask["node"] == "n1"
-    assert fed(waiting, pod("b"), node("n2")).left_out == [
+    assert feed_of(waiting, node()).ask["node"] == "n1"
+    assert feed_of(waiting, pod("b"), node("n2")).left_out == [
         "1 pod: it belongs to a node that is not in the feed, or accepts no pods"
     ]
 
 
 @pytest.mark.parametrize("others", [[node("n2")], [node("n2"), node("n1", unschedulable=True)]])
 def test_a_pod_whose_node_takes_none_is_left_out(others: list[Object]) -> None:
-    feed = fed(pod("a", owner=("DaemonSet", "x")), pod("b"), *others)
+    feed = feed_of(pod("a", owner=("DaemonSet", "x")), pod("b"), *others)
 
     assert feed.left_out == [
         "1 pod: it belongs to a node that is not in the feed, or accepts no pods"
@@ -227,21 +227,21 @@ def test_taints_and_tolerations_are_said() -> None:
     taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
     soft = {"key": "soft", "effect": "PreferNoSchedule"}
     tolerated = {"key": "k", "operator": "Exists"}
-    feed = fed(
+    feed = feed_of(
         pod("a"), pod("b", spec={"tolerations": [tolerated]}), node("n1", taints=[taint, soft])
     )
-    assert feed.of("add_node")[0]["taints"] == [taint, soft]
-    assert [ask.get("tolerations") for ask in feed.of("add_ask")] == [None, [tolerated]]
+    assert feed.events_of("add_node")[0]["taints"] == [taint, soft]
+    assert [ask.get("tolerations") for ask in feed.events_of("add_ask")] == [None, [tolerated]]
     assert feed.notes == ["1 pod: no node of the feed is one of those that it may run on"]
 
 
 def test_what_kubernetes_sets_by_itself_is_not_said() -> None:
     ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
     tolerated = ready | {"operator": "Exists", "tolerationSeconds": 300}
-    feed = fed(pod("a", spec={"tolerations": [tolerated]}), pod("b"), node(taints=[ready]))
+    feed = feed_of(pod("a", spec={"tolerations": [tolerated]}), pod("b"), node(taints=[ready]))
 
-    assert "taints" not in feed.of("add_node")[0]
-    assert [ask.get("tolerations") for ask in feed.of("add_ask")] == [None, None]
+    assert "taints" not in feed.events_of("add_node")[0]
+    assert [ask.get("tolerations") for ask in feed.events_of("add_ask")] == [None, None]
     assert not feed.notes
 
 
@@ -256,7 +256,7 @@ def with_status(status: Object) -> Object:
 
 # KUBERNETES-5: Instants
 def test_a_pod_comes_when_it_was_created_and_runs_from_its_bind_to_its_end() -> None:
-    feed = fed(pod("a", created="00:00", bound="05:00", ended="06:30"), node())
+    feed = feed_of(pod("a", created="00:00", bound="05:00", ended="06:30"), node())
 
     assert feed.events[0]["at"] == f"{DAY}00:00Z"
     assert feed.ask["run_for"] == 90
@@ -274,7 +274,7 @@ def test_where_the_bind_is_not_known_the_start_counts(status: Object, run_for: i
     times = {"startedAt": f"{DAY}00:30Z", "finishedAt": f"{DAY}01:00Z"}
     ended = {"phase": "Failed", "containerStatuses": [{"state": {"terminated": times}}]}
 
-    assert fed(with_status(ended | status), node()).ask["run_for"] == run_for
+    assert feed_of(with_status(ended | status), node()).ask["run_for"] == run_for
 
 
 def test_the_last_container_ends_a_pod() -> None:
@@ -283,7 +283,7 @@ def test_the_last_container_ends_a_pod() -> None:
     ]
     status = {"phase": "Succeeded", "startTime": f"{DAY}01:00Z", "containerStatuses": states}
 
-    assert fed(with_status(status), node()).ask["run_for"] == 360
+    assert feed_of(with_status(status), node()).ask["run_for"] == 360
 
 
 def test_an_evicted_pod_ends_when_its_conditions_change_last() -> None:
@@ -292,20 +292,21 @@ def test_an_evicted_pod_ends_when_its_conditions_change_last() -> None:
         {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": f"{DAY}02:00Z"},
     ]
     assert (
-        fed(with_status({"phase": "Failed", "conditions": conditions}), node()).ask["run_for"] == 60
+        feed_of(with_status({"phase": "Failed", "conditions": conditions}), node()).ask["run_for"]
+        == 60
     )
 
 
 # KUBERNETES-6: Pods that have not ended
 def test_a_pod_that_runs_holds_its_room_to_the_end() -> None:
-    feed = fed(pod("a", ended=None), node())
+    feed = feed_of(pod("a", ended=None), node())
 
     assert "run_for" not in feed.ask
     assert feed.changes == [f"1 pod: {ENDS}"]
 
 
 def test_a_pod_that_waits_is_asked_for() -> None:
-    feed = fed(pod("a", bound=None), node())
+    feed = feed_of(pod("a", bound=None), node())
 
     assert "run_for" not in feed.ask
     assert feed.changes == [
@@ -314,7 +315,9 @@ def test_a_pod_that_waits_is_asked_for() -> None:
 
 
 def test_a_pod_that_is_being_deleted_ends_then() -> None:
-    assert fed(pod("a", ended=None, deletionTimestamp=f"{DAY}00:50Z"), node()).ask["run_for"] == 40
+    assert (
+        feed_of(pod("a", ended=None, deletionTimestamp=f"{DAY}00:50Z"), node()).ask["run_for"] == 40
+    )
 
 
 # KUBERNETES-7: Pods that are left out
@@ -349,7 +352,7 @@ def test_a_pod_that_is_being_deleted_ends_then() -> None:
     ],
 )
 def test_a_pod_of_which_a_feed_can_say_nothing_is_left_out(made: Object, cause: str) -> None:
-    feed = fed(made, pod("b"), node())
+    feed = feed_of(made, pod("b"), node())
 
     assert feed.left_out == [f"1 pod: {cause}"]
     assert feed.ask["ask"] == "b"
@@ -357,7 +360,7 @@ def test_a_pod_of_which_a_feed_can_say_nothing_is_left_out(made: Object, cause: 
 
 # KUBERNETES-8: `--since`
 def test_pods_that_ran_at_since_come_then() -> None:
-    feed = fed(
+    feed = feed_of(
         pod("over", ended="00:20"),
         pod("runs", created="00:01", ended="03:00"),
         pod("stays", created="00:02", ended=None),
@@ -366,7 +369,7 @@ def test_pods_that_ran_at_since_come_then() -> None:
         since=f"{DAY}01:00Z",
     )
 
-    assert [(ask["ask"], ask.get("run_for")) for ask in feed.of("add_ask")] == [
+    assert [(ask["ask"], ask.get("run_for")) for ask in feed.events_of("add_ask")] == [
         ("runs", 120),
         ("stays", None),
         ("later", 30),
@@ -395,23 +398,23 @@ def test_pods_that_ran_at_since_come_then() -> None:
     ],
 )
 def test_the_application_of_a_pod(made: Object, app: str) -> None:
-    assert fed(made, node()).ask["app"] == app
+    assert feed_of(made, node()).ask["app"] == app
 
 
 def test_pods_of_one_job_are_one_application() -> None:
-    feed = fed(pod("a", owner=("Job", "j")), pod("b", owner=("Job", "j")), node())
+    feed = feed_of(pod("a", owner=("Job", "j")), pod("b", owner=("Job", "j")), node())
 
-    assert [app["app"] for app in feed.of("add_app")] == ["default.j"]
-    assert [ask["ask"] for ask in feed.of("add_ask")] == ["a", "b"]
+    assert [app["app"] for app in feed.events_of("add_app")] == ["default.j"]
+    assert [ask["ask"] for ask in feed.events_of("add_ask")] == ["a", "b"]
 
 
 def test_a_pod_that_was_made_again_is_another_ask() -> None:
-    feed = fed(
+    feed = feed_of(
         pod("web-0", owner=("StatefulSet", "web"), uid="1"),
         pod("web-0", created="00:20", owner=("StatefulSet", "web"), uid="2"),
         node(),
     )
-    assert [ask["ask"] for ask in feed.of("add_ask")] == ["web-0", "web-0_2"]
+    assert [ask["ask"] for ask in feed.events_of("add_ask")] == ["web-0", "web-0_2"]
 
 
 # KUBERNETES-10: Queues of pods
@@ -429,15 +432,15 @@ def test_a_pod_that_was_made_again_is_another_ask() -> None:
     ],
 )
 def test_the_queue_of_a_pod(made: Object, queue: str) -> None:
-    objects = (other("Queue", "q", {"parent": "p"}), other("Queue", "p"))
-    group = other("PodGroup", "g", {"minMember": 1, "queue": "q"})
+    objects = (object_of("Queue", "q", {"parent": "p"}), object_of("Queue", "p"))
+    group = object_of("PodGroup", "g", {"minMember": 1, "queue": "q"})
 
-    assert fed(made, node(), group, *objects).queues == [queue]
+    assert feed_of(made, node(), group, *objects).queues == [queue]
 
 
 def test_an_application_stays_in_the_queue_of_its_first_pod() -> None:
     first, second = ({"applicationId": "x", "queue": queue} for queue in ("one", "two"))
-    feed = fed(pod("a", labels=first), pod("b", labels=second), node())
+    feed = feed_of(pod("a", labels=first), pod("b", labels=second), node())
 
     assert feed.queues == ["root.one"]
     assert feed.changes == ["1 pod: its application is in another queue, where its first pod came"]
@@ -445,7 +448,7 @@ def test_an_application_stays_in_the_queue_of_its_first_pod() -> None:
 
 def test_the_user_of_an_application() -> None:
     user = {"yunikorn.apache.org/user.info": '{"user":"sue","groups":["lab"]}'}
-    (app,) = fed(pod("a", annotations=user), node()).of("add_app")
+    (app,) = feed_of(pod("a", annotations=user), node()).events_of("add_app")
 
     assert (app["user"], app["groups"]) == ("sue", ["lab"])
 
@@ -472,7 +475,7 @@ def test_the_user_of_an_application() -> None:
     ],
 )
 def test_marks_that_make_no_sense_are_noted(marks: Object, note: str) -> None:
-    feed = fed(pod("a", annotations=marks), node())
+    feed = feed_of(pod("a", annotations=marks), node())
 
     assert feed.notes == [f"1 pod: {note}"]
     assert "gang" not in feed.ask

@@ -1,4 +1,4 @@
-"""Small dumps of Slurm, in the forms that sacct, scontrol and slurm.conf have, and what becomes of
+"""Small dumps of Slurm, in the forms that sacct, scontrol and slurm.conf have, and imports of
 them.
 """
 
@@ -20,7 +20,7 @@ from muster.importing.slurm import (
     nodes_of_slurm,
     read_slurm,
 )
-from tests.actors.importing.helpers import Event, imported, of
+from tests.actors.importing.helpers import Event, events_of, imported
 from tests.actors.importing.mutated import Kind
 
 HEADER: Final = (
@@ -217,7 +217,7 @@ def of_rows(
 def ask_of(folder: Path, nodes: object = FEED_NODES, **values: str) -> Event:
     """Import one job that has one ask, and return that."""
     events, _ = of_rows(folder, row(**values), nodes=nodes)
-    (ask,) = of(events, "add_ask")
+    (ask,) = events_of(events, "add_ask")
     return ask
 
 

@@ -15,7 +15,7 @@ from muster.importing.nodes import NodeFields
 from muster.importing.slurm import nodes_of_slurm
 from muster.importing.slurm.conf import Partition, SchedulerOptions, names_of, read_setup
 from tests.actors.cli.helpers import run, written
-from tests.actors.importing.helpers import of, refusal
+from tests.actors.importing.helpers import events_of, refusal
 from tests.actors.importing.slurm.samples import (
     CONF,
     DUMPED,
@@ -55,7 +55,7 @@ def test_files_that_are_included(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("ClusterName=c\n", "has no line with NodeName"),
         ("NodeName=n1 CPUs=many\n", "slurm.conf:1: cpus: 'many' is not a whole number"),
@@ -69,10 +69,10 @@ def test_files_that_are_included(tmp_path: Path) -> None:
         ("Include slurm.conf\n", "too deep"),
     ],
 )
-def test_errors_in_slurm_conf_have_their_line(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_in_slurm_conf_have_their_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FeedError) as caught:
         _nodes(tmp_path, text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def test_accounts_become_queues_with_their_limits(tmp_path: Path, text: str) -> 
     rows.append(row(4, Account="chem"))
     events, _ = of_rows(tmp_path, *rows, options=("--accounts", tree))
 
-    assert [app["queue"] for app in of(events, "add_app")] == [
+    assert [app["queue"] for app in events_of(events, "add_app")] == [
         "root.science.phys",
         "root.science.science",
         "root.other",
         "root.science.chem",
     ]
-    (configuration,) = of(events, "configure")
+    (configuration,) = events_of(events, "configure")
     (partition,) = configuration["config"]["partitions"]
     other, science = partition["queues"][0]["queues"]
     assert other == {"name": "other"}
@@ -205,7 +205,7 @@ def test_accounts_without_jobs_are_not_in_the_way_of_a_mapping_file(tmp_path: Pa
     mapping = written(tmp_path / "queues.yaml", "queues: [{queue: 'root.{account}'}]\n")
     options = ("--accounts", tree, "--queues", mapping)
     events, _ = of_rows(tmp_path, row(1, Account="science"), options=options)
-    (configuration,) = of(events, "configure")
+    (configuration,) = events_of(events, "configure")
     (partition,) = configuration["config"]["partitions"]
     assert partition["queues"][0]["queues"] == [
         {"name": "science", "resources": {"max": {"vcore": 28}}}
@@ -213,7 +213,7 @@ def test_accounts_without_jobs_are_not_in_the_way_of_a_mapping_file(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("Name|Parent\n", "has no column 'account'"),
         ("", "has no column 'account'"),
@@ -224,10 +224,10 @@ def test_accounts_without_jobs_are_not_in_the_way_of_a_mapping_file(tmp_path: Pa
         ("Account|ParentName\na\n", "tree.txt:2: has 1 columns where 2 are named"),
     ],
 )
-def test_a_file_that_is_no_tree_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_no_tree_is_refused(tmp_path: Path, text: str, message: str) -> None:
     tree = written(tmp_path / "tree.txt", text)
     source = written(tmp_path / "sacct.txt", dump_of(row(1)))
-    assert said in refusal("slurm", source, "--nodes", FEED_NODES, "--accounts", tree)
+    assert message in refusal("slurm", source, "--nodes", FEED_NODES, "--accounts", tree)
 
 
 # As scontrol of Slurm 22.05 prints it.
@@ -290,7 +290,7 @@ def test_forms_of_time_limits(tmp_path: Path, written_as: str, seconds: int | No
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("PartitionName=p\nPartitionName=q MaxTime=1h\n", "conf.txt:2: MaxTime: '1h' is no time"),
         ("PartitionName=p AllowGroups=ALL\n   DefaultTime=x\n", "DefaultTime: 'x' is no time"),
@@ -298,10 +298,10 @@ def test_forms_of_time_limits(tmp_path: Path, written_as: str, seconds: int | No
         ("", "says neither SchedulerType nor partitions"),
     ],
 )
-def test_errors_in_the_setup_have_their_line(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_in_the_setup_have_their_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FeedError) as caught:
         _read(tmp_path, text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 _NO_ORDER = "no order of a queue is like it: the queues are greedy"
@@ -327,7 +327,7 @@ def _made(
     """Return the partition of the configuration that is made, and the summary."""
     file = written(folder / "slurm.conf", conf)
     events, summary = of_rows(folder, row(1), options=("--slurm-conf", file, *options), nodes=nodes)
-    (configure,) = of(events, "configure")
+    (configure,) = events_of(events, "configure")
     (partition,) = configure["config"]["partitions"]
     return partition, summary
 
@@ -359,7 +359,7 @@ def _several(
         )
     ]
     events, summary = of_rows(folder, *rows, options=options, nodes=conf)
-    (configure,) = of(events, "configure")
+    (configure,) = events_of(events, "configure")
     (partition,) = configure["config"]["partitions"]
     return _orders(partition["queues"][0]), summary
 
@@ -420,7 +420,7 @@ def test_without_a_slurm_conf_the_summary_says_that_the_queues_are_greedy(tmp_pa
 
 
 # IMPORT-15
-def test_whoever_gives_a_configuration_has_chosen_the_order(tmp_path: Path) -> None:
+def test_a_given_configuration_decides_the_order(tmp_path: Path) -> None:
     config = written(tmp_path / "queues.yaml", "partitions: [{queues: [{name: root}]}]")
     assert of_rows(tmp_path, row(1), options=("--config", config))[1]["remarks"] == []
 
@@ -469,7 +469,7 @@ def test_nodes_without_partitions_are_shared_by_all(tmp_path: Path) -> None:
     rows = (row(1, Partition="a"), row(2, Partition="b", Account="chem"))
     events, summary = of_rows(tmp_path, *rows, options=("--slurm-conf", conf))
     assert summary["queues"] == ["root.chem", "root.phys"]
-    (configure,) = of(events, "configure")
+    (configure,) = events_of(events, "configure")
     assert _orders(configure["config"]["partitions"][0]["queues"][0]).keys() == {"root"}
 
 
@@ -548,7 +548,7 @@ def test_the_longest_time_of_partitions_is_the_run_limit_where_it_says_the_same(
     if jobs.endswith("RUNNING"):
         rows[-1] |= {"State": "RUNNING", "End": ""}
     events, summary = of_rows(tmp_path, *rows, options=("--slurm-conf", file))
-    (configure,) = of(events, "configure")
+    (configure,) = events_of(events, "configure")
     (partition,) = configure["config"]["partitions"]
     expected = {} if limit is None else {"root.phys": {"run.limit": limit}}
     assert _orders(partition["queues"][0]) == expected
@@ -572,7 +572,7 @@ def test_the_time_for_which_no_job_is_preempted_is_the_minimum_run_time(
 ) -> None:
     file = written(tmp_path / "slurm.conf", f"SchedulerType=sched/hold\n{conf}\n")
     events, summary = of_rows(tmp_path, row(1, Account="phys"), options=("--slurm-conf", file))
-    (configure,) = of(events, "configure")
+    (configure,) = events_of(events, "configure")
     root = configure["config"]["partitions"][0]["queues"][0]
     assert root.get("properties", {}).get("preemption.min.runtime") == runtime
     text = "is no time for which jobs are not preempted"
@@ -609,9 +609,11 @@ def test_weights_of_nodes_are_counted(tmp_path: Path) -> None:
 def test_the_summary_says_what_is_in_the_feed_in_another_form(tmp_path: Path) -> None:
     jobs = dump_of(row(7, Reservation="class", Suspended="00:00:10"))
     dump = written(tmp_path / "jobs.txt", jobs)
-    said = run("import", "slurm", dump, "--nodes", FEED_NODES, "-o", tmp_path / "feed.jsonl").stdout
+    output = run(
+        "import", "slurm", dump, "--nodes", FEED_NODES, "-o", tmp_path / "feed.jsonl"
+    ).stdout
 
-    assert "\nconfiguration:\n  nodes: the most used node first" in said
-    assert "\n  the queues are greedy, as no file says" in said
-    _, _, forms = said.partition("\nnot in the feed:\n  1 job: ran in a reservation")
+    assert "\nconfiguration:\n  nodes: the most used node first" in output
+    assert "\n  the queues are greedy, as no file says" in output
+    _, _, forms = output.partition("\nnot in the feed:\n  1 job: ran in a reservation")
     assert "\nin the feed in another form:\n  1 job: was suspended" in forms

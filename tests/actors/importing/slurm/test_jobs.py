@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.actors.cli.helpers import run
-from tests.actors.importing.helpers import Event, of, written
+from tests.actors.importing.helpers import Event, events_of, written
 from tests.actors.importing.slurm.samples import (
     FEED_NODES,
     NODES as SHOWN,
@@ -25,10 +25,10 @@ from tests.actors.importing.slurm.samples import (
 def test_a_job_of_one_node_is_one_ask(tmp_path: Path) -> None:
     events, summary = of_rows(tmp_path, row(7, Group="users"))
     assert events[0]["at"] == "2026-01-31T10:00:00Z"
-    assert of(events, "add_app") == [
+    assert events_of(events, "add_app") == [
         {"app": "7", "queue": "root.phys", "user": "al", "groups": ["users"]}
     ]
-    assert of(events, "add_ask") == [
+    assert events_of(events, "add_ask") == [
         {
             "app": "7",
             "ask": "task",
@@ -81,7 +81,7 @@ def test_a_job_that_ran_is_taken_however_it_ended(tmp_path: Path, state: str) ->
 
 def test_a_job_that_has_not_ended_holds_its_room(tmp_path: Path) -> None:
     events, summary = of_rows(tmp_path, row(7, State="RUNNING", End="Unknown"))
-    assert "run_for" not in of(events, "add_ask")[0]
+    assert "run_for" not in events_of(events, "add_ask")[0]
     assert causes(summary, "in_another_form") == {"had not ended: it holds its room to the end": 1}
 
 
@@ -114,8 +114,8 @@ def test_each_run_of_a_job_is_a_job(tmp_path: Path) -> None:
     first = row(7, State="REQUEUED", ElapsedRaw="10")
     second = row(7, Submit="2026-01-31T10:00:15", Start="2026-01-31T10:02:15", Eligible="")
     events, summary = of_rows(tmp_path, first, second, row(8))
-    assert [app["app"] for app in of(events, "add_app")] == ["7", "8", "7-run-2"]
-    assert [ask["run_for"] for ask in of(events, "add_ask")] == [10, 100, 100]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["7", "8", "7-run-2"]
+    assert [ask["run_for"] for ask in events_of(events, "add_ask")] == [10, 100, 100]
     assert causes(summary, "in_another_form") == {"a further run of a job, as a job of its own": 1}
 
 
@@ -127,9 +127,9 @@ def test_a_record_that_stands_there_twice_counts_once(tmp_path: Path) -> None:
 def test_an_array_is_one_application_with_an_ask_for_each_task(tmp_path: Path) -> None:
     rows = [row("9_0"), row("9_3", ElapsedRaw="7"), row("9_[4-9%2]", State="PENDING"), row(10)]
     events, summary = of_rows(tmp_path, *rows)
-    assert [app["app"] for app in of(events, "add_app")] == ["9", "10"]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["9", "10"]
     assert [
-        (ask["app"], ask["ask"], ask["run_for"]) for ask in of(events, "add_ask")
+        (ask["app"], ask["ask"], ask["run_for"]) for ask in events_of(events, "add_ask")
     ] == [("9", "0", 100), ("9", "3", 7), ("10", "task", 100)]  # fmt: skip
     assert causes(summary) == {"waited when the dump was made": 1}
 
@@ -137,9 +137,9 @@ def test_an_array_is_one_application_with_an_ask_for_each_task(tmp_path: Path) -
 def test_components_of_a_heterogeneous_job_are_one_gang(tmp_path: Path) -> None:
     rows = [row("5+0"), row("5+0.batch"), row("5+1", ReqTRES="cpu=4,mem=1G"), row(6)]
     events, _ = of_rows(tmp_path, *rows)
-    assert [app["app"] for app in of(events, "add_app")] == ["5", "6"]
-    assert of(events, "add_gang") == [{"gang": "job-5", "min_member": 2}]
-    assert [(ask["ask"], ask.get("gang")) for ask in of(events, "add_ask")] == [
+    assert [app["app"] for app in events_of(events, "add_app")] == ["5", "6"]
+    assert events_of(events, "add_gang") == [{"gang": "job-5", "min_member": 2}]
+    assert [(ask["ask"], ask.get("gang")) for ask in events_of(events, "add_ask")] == [
         ("0", "job-5"),
         ("1", "job-5"),
         ("task", None),
@@ -148,7 +148,7 @@ def test_components_of_a_heterogeneous_job_are_one_gang(tmp_path: Path) -> None:
 
 def test_a_number_that_both_a_job_and_an_array_have_names_two_applications(tmp_path: Path) -> None:
     events, _ = of_rows(tmp_path, row(5), row("5_1"), row("6_1"), row(6))
-    names = [app["app"] for app in of(events, "add_app")]
+    names = [app["app"] for app in events_of(events, "add_app")]
     assert names == ["5", "5-tasks", "6", "6-job"]
 
 
@@ -156,7 +156,7 @@ def test_a_number_that_both_an_array_and_components_have_names_two_applications(
     tmp_path: Path,
 ) -> None:
     events, _ = of_rows(tmp_path, row("5_0"), row("5+0"), row("6+0"), row("6_0"), row(5))
-    assert {(ask["app"], ask["ask"]) for ask in of(events, "add_ask")} == {
+    assert {(ask["app"], ask["ask"]) for ask in events_of(events, "add_ask")} == {
         ("5", "0"),
         ("5-parts", "0"),
         ("6", "0"),
@@ -167,7 +167,7 @@ def test_a_number_that_both_an_array_and_components_have_names_two_applications(
 
 def test_jobs_of_two_clusters_may_have_the_same_number(tmp_path: Path) -> None:
     events, _ = of_rows(tmp_path, row(5, Cluster="a"), row(5, Cluster="b"), row(6))
-    assert [app["app"] for app in of(events, "add_app")] == ["5", "b-1-5", "6"]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["5", "b-1-5", "6"]
 
 
 def test_since_and_until(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_fields_choose_queues(tmp_path: Path, name: str) -> None:
         dump_of(row(7, **fields), row(8, Account="other", **fields), row(9, Account="")),
         "--queues", mapping, "--accounts", tree,
     )  # fmt: skip
-    assert [app["queue"] for app in of(events, "add_app")] == [
+    assert [app["queue"] for app in events_of(events, "add_app")] == [
         "root.science.phys.batch.high.al.users.train.class.w.c1",
         "root.other",
     ]
@@ -208,7 +208,7 @@ def test_fields_choose_queues(tmp_path: Path, name: str) -> None:
 
 def test_jobs_without_an_account_go_to_the_queue_of_their_partition(tmp_path: Path) -> None:
     events, _ = of_rows(tmp_path, row(7, Account="", Partition="batch"), row(8, Account=""))
-    assert [app["queue"] for app in of(events, "add_app")] == ["root.batch", "root.default"]
+    assert [app["queue"] for app in events_of(events, "add_app")] == ["root.batch", "root.default"]
 
 
 def test_what_the_feed_does_not_say_is_noted(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_resources(tmp_path: Path, values: dict[str, str], resources: dict[str, 
 def test_what_was_asked_for_counts_and_not_the_whole_node(tmp_path: Path) -> None:
     job = row(7, ReqTRES="cpu=1,mem=1G", AllocTRES="cpu=8,mem=1G,node=1")
     events, summary = of_rows(tmp_path, job)
-    assert of(events, "add_ask")[0]["resources"] == {"vcore": 1, "memory": GIB}
+    assert events_of(events, "add_ask")[0]["resources"] == {"vcore": 1, "memory": GIB}
     (cause,) = summary["not_in_feed"]
     assert cause["cause"].startswith("held more CPUs than it asked for")
     assert cause["example"] == "8 instead of 1"
@@ -251,10 +251,10 @@ def test_what_was_asked_for_counts_and_not_the_whole_node(tmp_path: Path) -> Non
 def test_a_job_of_several_nodes_is_a_gang_whose_members_are_alike(tmp_path: Path) -> None:
     job = row(7, ReqTRES="cpu=8,mem=3G,node=1", AllocTRES="cpu=8,node=3", NNodes="3")
     events, _ = of_rows(tmp_path, job)
-    assert of(events, "add_gang") == [{"gang": "job-7", "min_member": 3}]
+    assert events_of(events, "add_gang") == [{"gang": "job-7", "min_member": 3}]
     assert [
         (ask["ask"], ask["resources"], ask.get("count", 1), ask["gang"])
-        for ask in of(events, "add_ask")
+        for ask in events_of(events, "add_ask")
     ] == [
         ("large", {"vcore": 3, "memory": GIB}, 2, "job-7"),
         ("task", {"vcore": 2, "memory": GIB}, 1, "job-7"),
@@ -264,7 +264,7 @@ def test_a_job_of_several_nodes_is_a_gang_whose_members_are_alike(tmp_path: Path
 def test_sums_stay_the_same_when_they_are_divided(tmp_path: Path) -> None:
     job = row(7, ReqTRES="cpu=9,mem=10M,gres/gpu=5", NNodes="4")
     events, _ = of_rows(tmp_path, job, nodes=_GPUS)
-    asks = of(events, "add_ask")
+    asks = events_of(events, "add_ask")
     for name, total in (("vcore", 9), ("memory", 10 << 20), ("nvidia.com/gpu", 5)):
         sizes = [ask["resources"].get(name, 0) for ask in asks for _ in range(ask.get("count", 1))]
         assert sum(sizes) == total
@@ -374,9 +374,9 @@ def test_the_partition_says_the_limit(
     # As --slurm-conf, and as --nodes, which then needs no --slurm-conf.
     for nodes, options in (("2x vcore=8,memory=16Gi", ("--slurm-conf", conf)), (conf, ())):
         events, summary = of_rows(tmp_path, job, nodes=nodes, options=options)
-        assert _estimate(of(events, "add_ask")) == estimate
-        told = causes(summary, "in_another_form").keys() & {_OF_PARTITION, _A_YEAR, _UNKNOWN}
-        assert told == ({cause} if cause else set())
+        assert _estimate(events_of(events, "add_ask")) == estimate
+        reported = causes(summary, "in_another_form").keys() & {_OF_PARTITION, _A_YEAR, _UNKNOWN}
+        assert reported == ({cause} if cause else set())
 
 
 def test_without_the_partition_a_limit_is_not_known(tmp_path: Path) -> None:
@@ -385,7 +385,7 @@ def test_without_the_partition_a_limit_is_not_known(tmp_path: Path) -> None:
         row(1, TimelimitRaw="", Timelimit="UNLIMITED"),
         row(2, TimelimitRaw="", Partition="short"),
     )
-    assert [ask.get("estimate") for ask in of(events, "add_ask")] == [_YEAR_S, None]
+    assert [ask.get("estimate") for ask in events_of(events, "add_ask")] == [_YEAR_S, None]
     assert causes(summary, "in_another_form") == {_A_YEAR: 1, _UNKNOWN: 1}
 
 
@@ -415,7 +415,7 @@ def test_a_document_says_that_there_is_no_limit(
         },
     }
     events, _ = of_text(tmp_path, json.dumps({"jobs": [job]}))
-    assert _estimate(of(events, "add_ask")) == estimate
+    assert _estimate(events_of(events, "add_ask")) == estimate
 
 
 _MULTI = """\
@@ -437,7 +437,7 @@ def _priorities(folder: Path, conf: str, *options: str) -> tuple[list[int], dict
         row(3, Partition="c", Priority="4294901001"),
     ]
     events, summary = of_rows(folder, *rows, options=("--slurm-conf", file, *options))
-    asks = {ask["app"]: ask.get("priority", 0) for ask in of(events, "add_ask")}
+    asks = {ask["app"]: ask.get("priority", 0) for ask in events_of(events, "add_ask")}
     counted = causes(summary, "not_in_feed") | causes(summary, "in_another_form")
     return [asks[name] for name in "123"], counted
 
@@ -526,7 +526,7 @@ def test_jobs_age_beside_their_qos(tmp_path: Path, more: str, expected: dict[str
     conf = written(tmp_path / "slurm.conf", _MULTI + more)
     options = ("--slurm-conf", conf, "--priority", "qos", "--qos", qos)
     events, summary = of_rows(tmp_path, row(1, QOS="high"), options=options)
-    (root,) = of(events, "configure")[0]["config"]["partitions"][0]["queues"]
+    (root,) = events_of(events, "configure")[0]["config"]["partitions"][0]["queues"]
     found = {
         name: text
         for name, text in root.get("properties", {}).items()
@@ -544,7 +544,7 @@ def test_where_priorities_have_another_origin_nothing_ages(tmp_path: Path, sourc
     conf = written(tmp_path / "slurm.conf", _MULTI)
     options = ("--slurm-conf", conf, "--priority", source)
     events, _ = of_rows(tmp_path, row(1), options=options)
-    assert "priority.aging" not in json.dumps(of(events, "configure"))
+    assert "priority.aging" not in json.dumps(events_of(events, "configure"))
 
 
 # IMPORT-20
@@ -553,5 +553,5 @@ def test_the_priority_of_the_qos_can_count(tmp_path: Path) -> None:
     conf = written(tmp_path / "slurm.conf", _MULTI)
     options = ("--slurm-conf", conf, "--priority", "qos", "--qos", qos)
     events, summary = of_rows(tmp_path, row(1, QOS="high"), options=options)
-    assert of(events, "add_ask")[0]["priority"] == 50
+    assert events_of(events, "add_ask")[0]["priority"] == 50
     assert causes(summary, "in_another_form")["the priority of the QOS goes first"]

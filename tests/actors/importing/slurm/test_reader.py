@@ -14,7 +14,7 @@ import pytest
 from muster.importing.slurm.jobs import KnownRuns
 from muster.importing.slurm.values import TimeReader, count_of, duration_s, memory_of, tres_of
 from tests.actors.cli.helpers import run, run_json, written
-from tests.actors.importing.helpers import imported, of, refusal
+from tests.actors.importing.helpers import events_of, imported, refusal
 from tests.actors.importing.slurm.samples import (
     FEED_NODES,
     NEW_JSON,
@@ -38,7 +38,7 @@ def test_priorities_come_from_where_the_user_says(tmp_path: Path) -> None:
 
     def priorities(*options: object) -> list[int]:
         events, _ = of_rows(tmp_path, *rows, options=options)
-        return [ask.get("priority", 0) for ask in of(events, "add_ask")]
+        return [ask.get("priority", 0) for ask in events_of(events, "add_ask")]
 
     assert priorities() == [0, 0, 0]
     assert priorities("--priority", "job") == [2**31 - 1, 0, 7]
@@ -50,7 +50,7 @@ def test_a_time_zone(tmp_path: Path) -> None:
     assert events[0]["at"] == "2026-01-31T15:00:00Z"
 
 
-def test_what_is_missing_is_told(tmp_path: Path) -> None:
+def test_what_is_missing_is_reported(tmp_path: Path) -> None:
     source = written(tmp_path / "sacct.txt", dump_of(row(1)))
     assert "give --nodes" in refusal("slurm", source)
     assert "give --nodes" in refusal("slurm", source, "--nodes", "2x memory=4Gi")
@@ -71,7 +71,7 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
 def test_steps_are_parts_of_their_jobs(tmp_path: Path) -> None:
     rows = [row(7), row("7.batch"), row("7.extern"), row("7.0")]
     events, summary = of_rows(tmp_path, *rows)
-    assert len(of(events, "add_ask")) == 1
+    assert len(events_of(events, "add_ask")) == 1
     assert summary["read"] == {"job": 1, "step": 3}
     assert causes(summary) == {"part of a job": 3}
 
@@ -135,7 +135,7 @@ def test_names_of_jobs_and_constraints_may_have_bars_in_them(tmp_path: Path) -> 
     events, summary = of_text(
         tmp_path, dump_of(names | row(7), names | row(8, JobName="x", Constraints="a|b"))
     )
-    assert [app["user"] for app in of(events, "add_app")] == ["al", "al"]
+    assert [app["user"] for app in events_of(events, "add_app")] == ["al", "al"]
     assert summary["taken"] == {"job": 2}
     assert summary["not_in_feed"][0]["example"] == "a|b"
 
@@ -166,12 +166,12 @@ def test_columns_without_which_jobs_lack_something_are_named(tmp_path: Path) -> 
 def test_several_dumps_may_stand_in_one_file(tmp_path: Path) -> None:
     other = dump_of({"State": "COMPLETED"} | row(8, QOS="normal"))
     events, summary = of_text(tmp_path, dump_of(row(7)) + other)
-    assert [app["app"] for app in of(events, "add_app")] == ["7", "8"]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["7", "8"]
     assert not summary["left_out"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("7|2026-01-31T10:00:00|COMPLETED\n", "leave out --noheader"),
         ("JobID|State\n", "no column Submit or Eligible"),
@@ -182,10 +182,10 @@ def test_several_dumps_may_stand_in_one_file(tmp_path: Path) -> None:
         ("", "is empty"),
     ],
 )
-def test_what_is_no_such_dump_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    message = refusal("slurm", written(tmp_path / "sacct.txt", text), "--nodes", FEED_NODES)
-    assert said in message
-    assert "sacct --parsable2 --duplicates" in message
+def test_what_is_no_such_dump_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    refused = refusal("slurm", written(tmp_path / "sacct.txt", text), "--nodes", FEED_NODES)
+    assert message in refused
+    assert "sacct --parsable2 --duplicates" in refused
 
 
 _CLUSTER = Path(__file__).parents[4] / "examples" / "slurm" / "cluster"
@@ -196,7 +196,7 @@ def test_the_new_layout(tmp_path: Path) -> None:
         tmp_path, NEW_JSON, "--priority", "job", nodes="4x vcore=8,memory=16Gi,nvidia.com/gpu=4"
     )
     assert summary["read"] == {"job": 2, "step": 2}
-    ended, running = of(events, "add_ask")
+    ended, running = events_of(events, "add_ask")
     assert ended["resources"] == {"vcore": 2, "memory": 1 << 30, "nvidia.com/gpu": 1}
     assert (ended["count"], ended["run_for"], ended["priority"]) == (2, 60, 4000)
     assert (running["app"], running["ask"], running["resources"]) == ("8", "3", {"vcore": 1})
@@ -217,7 +217,7 @@ def test_the_lines_and_the_json_of_the_same_jobs_give_the_same(tmp_path: Path) -
     from_json, summary = of_text(tmp_path, text, nodes=nodes)
 
     def asks(events: list[dict[str, Any]]) -> list[str]:
-        return sorted(json.dumps(of([event], "add_ask")) for event in map(_bare, events))
+        return sorted(json.dumps(events_of([event], "add_ask")) for event in map(_bare, events))
 
     assert summary["taken"]["job"] == len(same)
     assert asks(from_json) == asks(from_lines)
@@ -239,7 +239,7 @@ def test_numbers_that_are_not_set_are_not_known(tmp_path: Path) -> None:
 def test_half_of_a_character_is_written_as_an_escape(tmp_path: Path) -> None:
     job = json.loads(NEW_JSON)["jobs"][0] | {"user": "a\ud800"}
     events, _ = of_text(tmp_path, json.dumps({"jobs": [job, "\ud800"]}))
-    assert of(events, "add_app")[0]["user"] == "a\\ud800"
+    assert events_of(events, "add_app")[0]["user"] == "a\\ud800"
 
 
 def test_a_document_is_read_in_pieces_however_it_is_laid_out(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_document_is_read_in_pieces_however_it_is_laid_out(tmp_path: Path) -> 
     assert len(text) > 1 << 20
     file = written(tmp_path / "sacct.json", text)
     events, _ = imported("slurm", file, "--nodes", FEED_NODES)
-    assert [app["app"] for app in of(events, "add_app")] == [str(n) for n in range(1, 800)]
+    assert [app["app"] for app in events_of(events, "add_app")] == [str(n) for n in range(1, 800)]
 
 
 def test_what_is_no_such_document_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -477,20 +477,20 @@ def test_the_tasks_of_an_array_and_the_members_of_a_gang(tmp_path: Path) -> None
 
 # IMPORT-23: The verdict
 @pytest.mark.parametrize(
-    ("wait_s", "verdict", "told"),
+    ("wait_s", "verdict", "sentence"),
     [
         (30, "near", "near to what Slurm did: jobs wait 0 s on average instead of 30 s"),
         (500, "rough", "trust only large changes"),
         (5000, "far", "far from what Slurm did"),
     ],
 )
-def test_the_verdict(tmp_path: Path, wait_s: int, verdict: str, told: str) -> None:
+def test_the_verdict(tmp_path: Path, wait_s: int, verdict: str, sentence: str) -> None:
     minutes, seconds = divmod(wait_s, 60)
     hours, minutes = divmod(minutes, 60)
     job = _job(1, "10:00:00", f"{10 + hours}:{minutes:02}:{seconds:02}", 100)
     found = _calibrated(tmp_path, job)
     assert found["verdict"] == verdict
-    assert told.lower() in found["sentence"].lower()
+    assert sentence.lower() in found["sentence"].lower()
 
 
 # IMPORT-23
@@ -518,13 +518,15 @@ def test_text_has_tables_and_ends_with_the_verdict(tmp_path: Path) -> None:
     feed = tmp_path / "feed.jsonl"
     result = run("import", "slurm", dump, "--nodes", _NODE, "-o", feed, "--calibrate")
     assert result.exit_code == 0, result.output
-    said = result.stdout
-    assert "Calibration: the real starts of 3 jobs against a replay" in said
-    assert "1 job: no real start is known; not compared" in said
-    assert "130 s later" in said
-    assert "3/task: NoNodeFits: " in said
-    assert "\nThe replay is near to what Slurm did: jobs wait 83.3 s on average instead of " in said
-    assert said.endswith(f"next: muster replay {feed} --report report.html\n")
+    output = result.stdout
+    assert "Calibration: the real starts of 3 jobs against a replay" in output
+    assert "1 job: no real start is known; not compared" in output
+    assert "130 s later" in output
+    assert "3/task: NoNodeFits: " in output
+    assert (
+        "\nThe replay is near to what Slurm did: jobs wait 83.3 s on average instead of " in output
+    )
+    assert output.endswith(f"next: muster replay {feed} --report report.html\n")
 
 
 def test_a_feed_on_standard_output_cannot_be_replayed(tmp_path: Path) -> None:

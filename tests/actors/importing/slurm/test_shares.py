@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.actors.cli.helpers import run, written
-from tests.actors.importing.helpers import of, refusal
+from tests.actors.importing.helpers import events_of, refusal
 from tests.actors.importing.slurm.samples import FEED_NODES, SHARES, causes, dump_of, of_rows, row
 
 _NODES = ("--nodes", FEED_NODES)
@@ -27,7 +27,7 @@ def _refusal_of(*arguments: str | Path) -> str:
 
 
 def _root(events: Any) -> Any:  # noqa: ANN401 - a document
-    (configuration,) = of(events, "configure")
+    (configuration,) = events_of(events, "configure")
     return configuration["config"]["partitions"][0]["queues"][0]
 
 
@@ -35,7 +35,7 @@ def _root(events: Any) -> Any:  # noqa: ANN401 - a document
 def test_a_feed_begins_with_what_accounts_and_users_have_used(tmp_path: Path) -> None:
     events, summary = _with_shares(tmp_path)
     mib = 1 << 20
-    assert of(events, "set_usage") == [
+    assert events_of(events, "set_usage") == [
         {
             "queue": queue,
             **({"user": user} if user else {}),
@@ -75,15 +75,15 @@ def test_shares_become_weights(tmp_path: Path) -> None:
 
 # IMPORT-30
 @pytest.mark.parametrize(
-    ("said", "half_life"), [("14-0", "336h"), ("12:00:00", "12h"), ("30", "30m"), ("0", "8760h")]
+    ("setting", "half_life"), [("14-0", "336h"), ("12:00:00", "12h"), ("30", "30m"), ("0", "8760h")]
 )
-def test_the_half_life_is_that_of_the_site(tmp_path: Path, said: str, half_life: str) -> None:
-    text = f"PriorityType=priority/multifactor\nSchedulerType=sched/backfill\nPriorityDecayHalfLife={said}\n"
+def test_the_half_life_is_that_of_the_site(tmp_path: Path, setting: str, half_life: str) -> None:
+    text = f"PriorityType=priority/multifactor\nSchedulerType=sched/backfill\nPriorityDecayHalfLife={setting}\n"
     conf = written(tmp_path / "conf.txt", f"{text}PriorityWeightFairshare=10\n")
     events, summary = _with_shares(tmp_path, "--slurm-conf", conf)
     assert _root(events)["properties"]["usage.half.life"] == half_life
     # Past shares count only where priorities are equal: nobody has one.
-    assert all("priority" not in ask for ask in of(events, "add_ask"))
+    assert all("priority" not in ask for ask in events_of(events, "add_ask"))
     assert (
         "queues and users: who had less lately, for its weight, goes first (--sshare)"
         in (summary["remarks"])
@@ -96,8 +96,8 @@ def test_a_half_life_that_is_no_time_is_refused(tmp_path: Path) -> None:
     shares = written(tmp_path / "sshare.txt", SHARES)
     source = written(tmp_path / "sacct.txt", dump_of(row(1)))
     options = ("--sshare", shares, "--slurm-conf", conf)
-    said = refusal("slurm", source, *_NODES, *options)
-    assert "conf.txt:2: PriorityDecayHalfLife: 'x' is no time, such as 7-0 or 12:00:00" in said
+    message = refusal("slurm", source, *_NODES, *options)
+    assert "conf.txt:2: PriorityDecayHalfLife: 'x' is no time, such as 7-0 or 12:00:00" in message
 
 
 # IMPORT-29
@@ -106,12 +106,12 @@ def test_the_tree_of_accounts_can_be_another_one(tmp_path: Path) -> None:
         tmp_path / "tree.txt", "Account|ParentName\nphys|root\nscience|root\nchem|root\n"
     )
     events, _ = _with_shares(tmp_path, "--accounts", tree)
-    queues = {usage["queue"] for usage in of(events, "set_usage")}
+    queues = {usage["queue"] for usage in events_of(events, "set_usage")}
     assert queues == {"root.science", "root.phys", "root.chem"}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("Account|User\n", "has no column 'rawshares' in its first line: make it with sshare"),
         (SHARES.replace("|20|", "|many|"), "sshare.txt:10: RawShares: 'many' is not a number"),
@@ -126,29 +126,31 @@ def test_the_tree_of_accounts_can_be_another_one(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_sshare_does_not_print_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_sshare_does_not_print_is_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
     shares = written(tmp_path / "sshare.txt", text)
     source = written(tmp_path / "sacct.txt", dump_of(row(1)))
-    assert said in refusal("slurm", source, *_NODES, "--sshare", shares)
+    assert message in refusal("slurm", source, *_NODES, "--sshare", shares)
 
 
 # IMPORT-31
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "message"),
     [
         ("{}", "root has no usage.half.life, without which its usage is not counted"),
         ("{usage.half.life: 1h}", "root.phys has no usage.users: enabled, without which"),
     ],
 )
 def test_a_configuration_that_does_not_count_usage_is_refused(
-    tmp_path: Path, properties: str, said: str
+    tmp_path: Path, properties: str, message: str
 ) -> None:
     queues = f"[{{name: root, properties: {properties}, queues: [{{name: phys}}]}}]"
     config = written(tmp_path / "c.yaml", f"partitions: [{{name: default, queues: {queues}}}]\n")
     head = "Account|User|RawShares|RawUsage\nroot|||0\n phys||1|7\n  phys|ada|1|7\n"
     shares = written(tmp_path / "sshare.txt", head)
     source = written(tmp_path / "sacct.txt", dump_of(row(1, Account="phys")))
-    assert said in refusal("slurm", source, *_NODES, "--sshare", shares, "--config", config)
+    assert message in refusal("slurm", source, *_NODES, "--sshare", shares, "--config", config)
 
 
 def test_usage_of_an_account_in_several_scopes_is_left_out(tmp_path: Path) -> None:
@@ -159,7 +161,7 @@ def test_usage_of_an_account_in_several_scopes_is_left_out(tmp_path: Path) -> No
     rows = [row(1, Account="phys", Partition="a"), row(2, Account="phys", Partition="b")]
     options = ("--sshare", shares, "--nodes", nodes)
     events, summary = of_rows(tmp_path, *rows, options=options)
-    assert not of(events, "set_usage")
+    assert not events_of(events, "set_usage")
     assert sum(causes(summary, "left_out").values()) == 1
     weights = [one["queues"][0]["properties"] for one in _root(events)["queues"]]
     assert weights == [{"queue.weight": "5"}, {"queue.weight": "5"}]
@@ -169,7 +171,7 @@ def test_usage_of_an_account_in_several_scopes_is_left_out(tmp_path: Path) -> No
 def test_more_than_a_node_can_have(tmp_path: Path) -> None:
     events, _ = _with_shares(tmp_path, text=SHARES.replace("mem=2000", "mem=9000000000000"))
     assert str(9_000_000_000_000 * 2**20) in [
-        usage["usage"].get("memory") for usage in of(events, "set_usage")
+        usage["usage"].get("memory") for usage in events_of(events, "set_usage")
     ]
 
 
@@ -186,7 +188,7 @@ def test_the_summary_says_what_the_usage_is(tmp_path: Path) -> None:
 # IMPORT-29
 def test_shares_without_usage(tmp_path: Path) -> None:
     events, summary = _with_shares(tmp_path, "--no-usage")
-    assert not of(events, "set_usage")
+    assert not events_of(events, "set_usage")
     assert [one["properties"] for one in _root(events)["queues"]] == [
         {"queue.weight": "20"},
         {"queue.weight": "80"},
@@ -194,8 +196,8 @@ def test_shares_without_usage(tmp_path: Path) -> None:
     assert "nobody has used anything at the start (--no-usage)" in summary["remarks"]
     assert summary["taken"]["user"] == _with_shares(tmp_path)[1]["taken"]["user"]
     source = written(tmp_path / "sacct.txt", dump_of(row(1)))
-    said = _refusal_of("import", "slurm", source, *_NODES, "--no-usage")
-    assert "--no-usage needs --sshare" in said
+    message = _refusal_of("import", "slurm", source, *_NODES, "--no-usage")
+    assert "--no-usage needs --sshare" in message
 
 
 # IMPORT-30
@@ -203,8 +205,8 @@ def test_past_shares_decide_among_equal_priorities(tmp_path: Path) -> None:
     shares = written(tmp_path / "sshare.txt", SHARES)
     source = written(tmp_path / "sacct.txt", dump_of(row(1)))
     options = ("--sshare", shares, "--priority", "arrival")
-    said = _refusal_of("import", "slurm", source, *_NODES, *options)
-    assert "--sshare with --priority arrival: who came first would go first" in said
+    message = _refusal_of("import", "slurm", source, *_NODES, *options)
+    assert "--sshare with --priority arrival: who came first would go first" in message
     _, summary = _with_shares(tmp_path, "--priority", "job")
     assert any(
         "goes first among those of the same priority (--priority job) (--sshare)" in one

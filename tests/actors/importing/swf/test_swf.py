@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.actors.cli.helpers import run
-from tests.actors.importing.helpers import imported, of, refusal, written
+from tests.actors.importing.helpers import events_of, imported, refusal, written
 
 HEADER = """\
 ; Version: 2.2
@@ -35,10 +35,10 @@ def test_a_job_of_one_node_is_one_ask(tmp_path: Path) -> None:
     text = HEADER + line(7, submit=5, processors=8, user=3, group=2)
     events, summary = imported("swf", written(tmp_path / "a.swf", text))
 
-    assert of(events, "add_app") == [
+    assert events_of(events, "add_app") == [
         {"app": "7", "queue": "root.batch", "user": "user-3", "groups": ["group-2"]}
     ]
-    assert of(events, "add_ask") == [
+    assert events_of(events, "add_ask") == [
         {"app": "7", "ask": "task", "resources": {"vcore": 8}, "run_for": 100}
     ]
     assert events[0]["at"] == 5
@@ -50,14 +50,14 @@ def test_the_requested_time_is_the_estimate(tmp_path: Path) -> None:
     text = HEADER + line(1, time=3600) + line(2, time=-1) + line(3, time=0)
     events, _ = imported("swf", written(tmp_path / "a.swf", text))
 
-    assert [ask.get("estimate") for ask in of(events, "add_ask")] == [3600, None, None]
+    assert [ask.get("estimate") for ask in events_of(events, "add_ask")] == [3600, None, None]
 
 
 def test_the_header_has_the_nodes(tmp_path: Path) -> None:
     text = HEADER.replace("32", "31") + "; MaxMemory: 1024\n" + line()
     events, _ = imported("swf", written(tmp_path / "a.swf", text))
 
-    assert [node["capacity"] for node in of(events, "add_node")] == [
+    assert [node["capacity"] for node in events_of(events, "add_node")] == [
         {"vcore": 8, "memory": 1 << 20},
         {"vcore": 8, "memory": 1 << 20},
         {"vcore": 8, "memory": 1 << 20},
@@ -69,10 +69,10 @@ def test_a_job_of_several_nodes_is_a_gang_whose_members_are_alike(tmp_path: Path
     text = HEADER + line(4, processors=20)
     events, _ = imported("swf", written(tmp_path / "a.swf", text))
 
-    assert of(events, "add_gang") == [{"gang": "job-4", "min_member": 3}]
+    assert events_of(events, "add_gang") == [{"gang": "job-4", "min_member": 3}]
     assert [
         (ask["ask"], ask["resources"], ask.get("count", 1), ask["gang"])
-        for ask in of(events, "add_ask")
+        for ask in events_of(events, "add_ask")
     ] == [("large", {"vcore": 7}, 2, "job-4"), ("task", {"vcore": 6}, 1, "job-4")]
 
 
@@ -81,11 +81,11 @@ def test_memory_counts_where_nodes_have_some(tmp_path: Path) -> None:
     nodes = "2x vcore=8,memory=1Gi"
     events, _ = imported("swf", written(tmp_path / "a.swf", text), "--nodes", nodes)
 
-    assert of(events, "add_ask")[0]["resources"] == {"vcore": 2, "memory": 2 << 20}
+    assert events_of(events, "add_ask")[0]["resources"] == {"vcore": 2, "memory": 2 << 20}
 
 
 # IMPORT-4: Queues
-def test_a_rule_that_gives_no_job_its_queue_is_told(tmp_path: Path) -> None:
+def test_a_rule_that_gives_no_job_its_queue_is_reported(tmp_path: Path) -> None:
     log = written(tmp_path / "a.swf", HEADER + line())
     rules = "queues:\n- {queue_name: batch, queue: b}\n- {user: 'al*', queue: a}\nothers: c\n"
     queues = written(tmp_path / "queues.yaml", rules)
@@ -107,7 +107,7 @@ def test_dates_come_from_the_header(tmp_path: Path) -> None:
     assert (summary["first"], summary["last"]) == ("2026-01-01T00:01:00Z", "2026-01-01T01:00:00Z")
 
     events, summary = imported("swf", path, "--since", "2026-01-01T00:30:00Z")
-    assert [app["app"] for app in of(events, "add_app")] == ["2"]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["2"]
     assert [cause["cause"] for cause in summary["left_out"]] == ["outside --since and --until"]
     assert run("import", "swf", path, "-o", tmp_path / "b.jsonl", "--until", "5").exit_code == 2
 
@@ -126,7 +126,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path, values: dict[str, int], cau
     path = written(tmp_path / "a.swf", HEADER + line(1) + line(2, **values) + line(3, **values))
     events, summary = imported("swf", path)
 
-    assert [app["app"] for app in of(events, "add_app")] == ["1"]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["1"]
     [left] = summary["left_out"]
     assert (left["what"], left["cause"], left["count"]) == ("job", cause, 2)
     assert left["first"] == f"{path}:7"
@@ -148,7 +148,7 @@ def test_lines_that_are_no_jobs_are_counted(tmp_path: Path) -> None:
 def test_job_numbers_that_do_not_rise_get_names_of_their_own(tmp_path: Path) -> None:
     events, _ = imported("swf", written(tmp_path / "a.swf", HEADER + line(2) + line(2) + line(1)))
 
-    assert [app["app"] for app in of(events, "add_app")] == ["2", "2-line-7", "1-line-8"]
+    assert [app["app"] for app in events_of(events, "add_app")] == ["2", "2-line-7", "1-line-8"]
 
 
 def test_a_mapping_file_chooses_queues(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_mapping_file_chooses_queues(tmp_path: Path) -> None:
     text = HEADER + line(1, user=1) + line(2, user=2, partition=2) + line(3, user=2)
     events, summary = imported("swf", written(tmp_path / "a.swf", text), "--queues", rules)
 
-    assert [app["queue"] for app in of(events, "add_app")] == ["root.one", "root.gpu"]
+    assert [app["queue"] for app in events_of(events, "add_app")] == ["root.one", "root.gpu"]
     assert summary["left_out"][0]["cause"] == "no queue for it: see --mapping"
 
 

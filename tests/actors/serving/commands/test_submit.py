@@ -89,7 +89,7 @@ def test_what_was_sent_is_not_let_in_again(tmp_path: Path, served: Served) -> No
 
 
 def test_standard_input(served: Served) -> None:
-    result = run("submit", "-", given="- {op: add_app, app: piped, queue: root.dev}\n")
+    result = run("submit", "-", stdin="- {op: add_app, app: piped, queue: root.dev}\n")
 
     assert (result.exit_code, result.stdout) == (0, "standard input: 1 event let in\n")
     assert served.client.get("/api/v1/apps/piped").json()["item"]["queue"] == "root.dev"

@@ -87,9 +87,9 @@ def test_when_an_ask_that_runs_ends_and_whom_it_passed() -> None:
 - {op: add_ask, app: sim, ask: long, resources: {gpu: 3}, estimate: 1h}
 - {op: add_ask, app: sim, ask: wide, resources: {gpu: 4}}
 """
-    assert run("submit", "-", given=events).exit_code == 0
+    assert run("submit", "-", stdin=events).exit_code == 0
     small = "- {op: add_ask, app: sim, ask: small, resources: {gpu: 1}, estimate: 10m}\n"
-    assert run("submit", "-", given=small).exit_code == 0
+    assert run("submit", "-", stdin=small).exit_code == 0
 
     first, *more = run("why", "sim/small").stdout.splitlines()
     assert re.fullmatch(rf"sim/small is bound on b1 in root\.fill since {DATE}", first)
@@ -101,7 +101,7 @@ def test_when_an_ask_that_runs_ends_and_whom_it_passed() -> None:
 
 def test_as_json() -> None:
     huge = "- {op: add_ask, app: etl, ask: huge, resources: {vcore: 99}}\n"
-    assert run("submit", "-", given=huge).exit_code == 0
+    assert run("submit", "-", stdin=huge).exit_code == 0
 
     found = json.loads(run("why", "etl/huge", "-o", "json").stdout)
 
@@ -177,7 +177,7 @@ def test_when_it_starts_is_a_date() -> None:
 - {op: add_ask, app: etl, ask: short, resources: {vcore: 1}, node: n2, run_for: 300}
 - {op: add_ask, app: etl, ask: next, resources: {vcore: 1}, node: n2}
 """
-    assert run("submit", "-", given=more).exit_code == 0
+    assert run("submit", "-", stdin=more).exit_code == 0
 
     result = run("why", "etl/next", "--forecast")
     assert re.search(rf"- It would fit alone at {DATE}\.\n- It starts at {DATE} if", result.stdout)

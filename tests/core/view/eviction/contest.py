@@ -1,4 +1,4 @@
-"""Trees in which some want what others have, and short ways to ask who could take what."""
+"""Trees in which asks compete for what others hold, and ways to look for victims."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def share(
     most: Amounts | None = None,
     **properties: str,
 ) -> Queue:
-    """Give a queue with quotas in base units; ``queue_priority="1"`` is a property."""
+    """Return a queue with quotas in base units; ``queue_priority="1"`` is a property."""
     return share_of(name, properties, *children, guaranteed=guaranteed, most=most)
 
 
@@ -50,7 +50,7 @@ def share_of(
     guaranteed: Amounts | None = None,
     most: Amounts | None = None,
 ) -> Queue:
-    """Give a queue as :func:`share` does, with properties that are known already."""
+    """Return a queue as :func:`share` does, with properties that are known already."""
     resources = {"guaranteed": _written(guaranteed or {}), "max": _written(most or {})}
     return queue(name, *children, resources=resources, properties=props(**properties))
 
@@ -62,12 +62,12 @@ def _written(amounts: Amounts) -> dict[str, str]:
 
 
 def urgent(app: str, name: str = "x", **amounts: int) -> AddAsk:
-    """Give the event of an ask of priority 10 that may preempt."""
+    """Return the event of an ask of priority 10 that may preempt."""
     return AddAsk(app, name, Resources(amounts or {"vcore": 1}), priority_class="high")
 
 
 class Contest(Tree):
-    """A tree, what it could take, and what its last batch told the owners."""
+    """A tree with its last batch, and ways to look at the victims in it."""
 
     outcome: BatchResult
 
@@ -82,13 +82,13 @@ class Contest(Tree):
         return state
 
     def tell(self, *events: Event) -> list[str]:
-        """End the batch after these events; give what became of asks and gangs."""
-        said = story(self.settle(*events))
+        """End the batch after these events; return what became of asks and gangs."""
+        lines = story(self.settle(*events))
         self.check()
-        return said
+        return lines
 
     def wait(self, seconds: float) -> list[str]:
-        """Let time pass up to and including an instant; give what became of asks and gangs."""
+        """Let time pass up to and including an instant; return what became of asks and gangs."""
         before = len(self.log)
         self.pass_time(round(seconds * 1_000_000) + 1)
         self.check()
@@ -97,8 +97,8 @@ class Contest(Tree):
     def app(self, name: str) -> ViewApp:
         return self.state.apps[self.machine.registry.locate(name) or 0]
 
-    def told(self, name: str) -> CommitApp | None:
-        """Give what an application was told at the end of the batch, or None if nothing."""
+    def commit_for(self, name: str) -> CommitApp | None:
+        """Return the commit of the last batch for an application, if there is one."""
         return self.outcome.apps.get(self.app(name).identity.key)
 
     def leaf(self, path: str) -> LeafView:
@@ -107,7 +107,7 @@ class Contest(Tree):
         return found
 
     def ask(self, name: str) -> tuple[ViewApp, Ask]:
-        """Give a pending ask: ``application/ask``."""
+        """Return a pending ask: ``application/ask``."""
         owner, _, ask = name.partition("/")
         return self.app(owner), self.app(owner).pending[ask]
 
@@ -151,7 +151,7 @@ class Contest(Tree):
         )
 
     def planned(self, eligibility: Eligibility) -> str | None:
-        """Give the best plan in short: ``n1: b/x b/y``."""
+        """Return the best plan in short: ``n1: b/x b/y``."""
         plan = self.plan(eligibility)
         return None if plan is None else f"{plan.node.name}: {names(plan.victims)}"
 
@@ -161,9 +161,9 @@ def names(victims: tuple[Victim, ...]) -> str:
 
 
 def contest(*queues: Queue, **nodes: int) -> Contest:
-    """Give a tree with an application in each leaf, which is named like its leaf.
+    """Return a tree with an application in each leaf, which is named like its leaf.
 
-    Whoever wants to take something has to wait for an hour, unless a queue says otherwise.
+    The delay of preemption is an hour, unless a queue says otherwise.
 
     Args:
         queues: The queues below root.
@@ -173,41 +173,45 @@ def contest(*queues: Queue, **nodes: int) -> Contest:
 
 
 def at_once(*queues: Queue, **nodes: int) -> Contest:
-    """Give a tree as :func:`contest` does, in which nobody has to wait to take anything."""
+    """Return a tree as :func:`contest` does, without a delay of preemption."""
     return contest_with(queues, nodes, delay="0s")
 
 
 def contest_with(
     queues: Sequence[Queue], nodes: Amounts, *, delay: str = "1h", enabled: bool = True
 ) -> Contest:
-    """Give a tree with another delay, or without preemption."""
+    """Return a tree with another delay, or without preemption."""
     preemption = {"enabled": "true" if enabled else "false"}
     config = configuration(*queues, props={"preemption.delay": delay}, preemption=preemption)
-    made = Contest(config)
+    tree = Contest(config)
     for leaf in _leaves(config.root):
-        made.add_app(leaf.name, leaf.path)
-    made.enter(AddPriorityClass("high", 10, preempts=True))
-    made.settle(*(AddNode(name, Resources({"vcore": vcore})) for name, vcore in nodes.items()))
-    return made
+        tree.add_app(leaf.name, leaf.path)
+    tree.enter(AddPriorityClass("high", 10, preempts=True))
+    tree.settle(*(AddNode(name, Resources({"vcore": vcore})) for name, vcore in nodes.items()))
+    return tree
 
 
-def tree_of(said: Mapping[str, Mapping[str, str]] | None = None, **guaranteed: Amounts) -> Contest:
-    """Give a tree with ``a`` and ``b`` below ``p``, and ``p`` and ``d`` below ``q``, beside ``c``.
+def tree_of(
+    properties: Mapping[str, Mapping[str, str]] | None = None, **guaranteed: Amounts
+) -> Contest:
+    """Return a tree: ``a`` and ``b`` below ``p``, ``p`` and ``d`` below ``q``, and ``c`` beside it.
 
     The ask ``a/x`` is pending there.
 
     Args:
-        said: The properties of queues, by name.
+        properties: The properties of queues, by name.
         guaranteed: What queues are guaranteed; ``a`` six millicores if none is given.
     """
     quotas: Mapping[str, Amounts] = guaranteed or {"a": SIX}
 
     def make(name: str, *children: Queue) -> Queue:
-        return share_of(name, (said or {}).get(name, {}), *children, guaranteed=quotas.get(name))
+        return share_of(
+            name, (properties or {}).get(name, {}), *children, guaranteed=quotas.get(name)
+        )
 
-    made = contest(make("q", make("p", make("a"), make("b")), make("d")), make("c"))
-    made.tell(urgent("a", "x"))
-    return made
+    tree = contest(make("q", make("p", make("a"), make("b")), make("d")), make("c"))
+    tree.tell(urgent("a", "x"))
+    return tree
 
 
 def _leaves(config: QueueConfig) -> Iterator[QueueConfig]:

@@ -24,26 +24,26 @@ NOW_US = 7_000_000
 
 
 def holding() -> Contest:
-    """Give ``b`` with a plain ask, a satisfied gang, a waiting member, and one that is to park.
+    """Return ``b`` with a plain ask, a satisfied gang, a waiting member, and one that is to park.
 
     The last one is bound as one of a gang that has timed out since.
     """
-    made = contest(share("a", guaranteed=SIX), share("p", share("b")), n=9)
-    made.tell(wish("b", "plain", 4, vcore=2))
-    made.tell(gang("g", 2), members("g", "m", 2, app="b"))
-    made.tell(gang("h", 2, mode=LOOSE), members("h", "w", 2, app="b", vcore=3))
-    return made
+    tree = contest(share("a", guaranteed=SIX), share("p", share("b")), n=9)
+    tree.tell(wish("b", "plain", 4, vcore=2))
+    tree.tell(gang("g", 2), members("g", "m", 2, app="b"))
+    tree.tell(gang("h", 2, mode=LOOSE), members("h", "w", 2, app="b", vcore=3))
+    return tree
 
 
-def evictions(made: Contest) -> tuple[Evictions, Placements]:
-    placements = Placements(made.state)
-    return Evictions(made.state, placements), placements
+def evictions(tree: Contest) -> tuple[Evictions, Placements]:
+    placements = Placements(tree.state)
+    return Evictions(tree.state, placements), placements
 
 
-def shown(made: Contest) -> Mapping[str, object]:
-    """Give all that the view says of ``b``, its queues and its node."""
-    app, leaf, node = made.app("b"), made.leaf("p.b"), made.state.nodes.nodes["n"]
-    gangs = made.state.gangs.values()
+def view_of_b(tree: Contest) -> Mapping[str, object]:
+    """Return all that the view says of ``b``, its queues and its node."""
+    app, leaf, node = tree.app("b"), tree.leaf("p.b"), tree.state.nodes.nodes["n"]
+    gangs = tree.state.gangs.values()
     return {
         "places": [set(app.pending), set(app.parked), set(app.waiting), set(app.bound)],
         "app": (dict(app.allocated), dict(app.pending_total), app.state),
@@ -66,64 +66,64 @@ VICTIMS = ("plain", "m-0", "w-0")
 
 @pytest.mark.parametrize("name", VICTIMS)
 def test_what_is_taken_is_pending_and_its_room_is_free(name: str) -> None:
-    made = holding()
-    victim, app = made.victim(f"b/{name}"), made.app("b")
+    tree = holding()
+    victim, app = tree.victim(f"b/{name}"), tree.app("b")
     amount = victim.allocation.ask.resources["vcore"]
     used = victim.node.used["vcore"]
-    before = [pending(one) for one in made.leaf("p.b").upward()]
-    evictions(made)[1].release(victim.hold())
+    before = [pending(one) for one in tree.leaf("p.b").upward()]
+    evictions(tree)[1].release(victim.hold())
 
     assert name in app.pending
     assert name not in {*app.bound, *app.waiting}
     assert victim.node.used["vcore"] == used - amount
     assert (app.identity.key, name) not in victim.node.held
-    leaf = made.leaf("p.b")
+    leaf = tree.leaf("p.b")
     assert [one.used("vcore") for one in leaf.upward()] == [used - amount] * 3
     assert [pending(one) for one in leaf.upward()] == [one + amount for one in before]
 
 
 @pytest.mark.parametrize("names", [*((name,) for name in VICTIMS), ("m-0", "m-1"), VICTIMS])
 def test_to_undo_it_leaves_no_trace(names: tuple[str, ...]) -> None:
-    made = holding()
-    placements, before = evictions(made)[1], shown(made)
-    victims = [made.victim(f"b/{name}") for name in names]
+    tree = holding()
+    placements, before = evictions(tree)[1], view_of_b(tree)
+    victims = [tree.victim(f"b/{name}") for name in names]
     for victim in victims:
         placements.release(victim.hold())
-    assert shown(made) != before
+    assert view_of_b(tree) != before
     for victim in reversed(victims):
         placements.restore(victim.hold())
     placements.list_apps()
-    made.state.refresh()
+    tree.state.refresh()
 
-    assert shown(made) == before
-    made.check()
+    assert view_of_b(tree) == before
+    tree.check()
 
 
 def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
-    made = holding()
-    victim = made.victim("b/m-0")
+    tree = holding()
+    victim = tree.victim("b/m-0")
     assert victim.gang is not None
     victim.gang.state = GangState.TIMED_OUT
-    placements, before = evictions(made)[1], shown(made)
-    asked_for = [one.values().pending for one in made.leaf("p.b").upward()]
+    placements, before = evictions(tree)[1], view_of_b(tree)
+    asked_for = [one.values().pending for one in tree.leaf("p.b").upward()]
     placements.release(victim.hold())
-    assert set(made.app("b").parked) == {"m-0"}
-    assert list(victim.gang.parked) == [(made.app("b").identity.key, "m-0")]
-    assert [one.values().pending for one in made.leaf("p.b").upward()] == asked_for
+    assert set(tree.app("b").parked) == {"m-0"}
+    assert list(victim.gang.parked) == [(tree.app("b").identity.key, "m-0")]
+    assert [one.values().pending for one in tree.leaf("p.b").upward()] == asked_for
     placements.restore(victim.hold())
 
-    assert shown(made) == before
+    assert view_of_b(tree) == before
 
 
 # For good
 
 
-def evicted(made: Contest, *names: str, reason: Reason = Reason.RECLAIMED) -> list[Decision]:
-    evicts, _ = evictions(made)
+def evicted(tree: Contest, *names: str, reason: Reason = Reason.RECLAIMED) -> list[Decision]:
+    evicts, _ = evictions(tree)
     return [
         decision
         for name in names
-        for decision in evicts.evict(made.victim(name), reason, "why", NOW_US)
+        for decision in evicts.evict(tree.victim(name), reason, "why", NOW_US)
     ]
 
 
@@ -144,107 +144,107 @@ def test_what_is_said(reason: Reason) -> None:
 
 
 def test_the_delay_of_a_bound_ask_begins_anew() -> None:
-    made = holding()
-    evicted(made, "b/plain", "b/w-0")
+    tree = holding()
+    evicted(tree, "b/plain", "b/w-0")
 
-    assert made.app("b").since_us == {"plain": NOW_US}
+    assert tree.app("b").since_us == {"plain": NOW_US}
 
 
-def gang_states(made: Contest, *names: str) -> list[GangState]:
-    return [made.state.gangs[f"default/{name}"].state for name in names]
+def gang_states(tree: Contest, *names: str) -> list[GangState]:
+    return [tree.state.gangs[f"default/{name}"].state for name in names]
 
 
 def test_the_loss_of_the_last_bound_member_ends_what_a_gang_had() -> None:
-    made = holding()
-    evicted(made, "b/m-0")
-    assert gang_states(made, "g") == [GangState.SATISFIED]
-    evicted(made, "b/m-1")
+    tree = holding()
+    evicted(tree, "b/m-0")
+    assert gang_states(tree, "g") == [GangState.SATISFIED]
+    evicted(tree, "b/m-1")
 
-    assert gang_states(made, "g") == [GangState.GATHERING]
+    assert gang_states(tree, "g") == [GangState.GATHERING]
 
 
 def test_the_loss_of_all_waiting_members_is_none_of_bound_ones() -> None:
-    made = holding()
-    evicted(made, "b/w-0")
+    tree = holding()
+    evicted(tree, "b/w-0")
 
-    assert gang_states(made, "g", "h") == [GangState.SATISFIED, GangState.GATHERING]
+    assert gang_states(tree, "g", "h") == [GangState.SATISFIED, GangState.GATHERING]
 
 
 def test_what_was_bound_before_this_batch_counts_for_the_state() -> None:
-    made = holding()
-    assert made.app("b").state is AppState.RUNNING
-    evicted(made, "b/plain", "b/m-0", "b/m-1")
+    tree = holding()
+    assert tree.app("b").state is AppState.RUNNING
+    evicted(tree, "b/plain", "b/m-0", "b/m-1")
 
-    assert made.app("b").state is AppState.RUNNING
+    assert tree.app("b").state is AppState.RUNNING
 
 
 # In one batch
 
 
 def rivals(**nodes: int) -> Contest:
-    """Give ``b``, whose asks come first, and ``a``, which reclaims from it at once."""
+    """Return ``b``, whose asks come first, and ``a``, which reclaims from it at once."""
     leaf = share("b", queue_priority="1")
     return at_once(share("a", guaranteed={"vcore": 1}), leaf, **nodes)
 
 
-def states(made: Contest, *events: AddAsk) -> list[str]:
-    """Give the states of ``b`` that a batch says."""
-    return [one.state or "" for one in made.settle(*events) if one.app == "b" and one.state]
+def states(tree: Contest, *events: AddAsk) -> list[str]:
+    """Return the states of ``b`` that a batch says."""
+    return [one.state or "" for one in tree.settle(*events) if one.app == "b" and one.state]
 
 
 def test_a_bind_that_is_taken_in_its_batch_counts_for_no_state() -> None:
-    made = rivals(n=1)
+    tree = rivals(n=1)
 
-    assert states(made, wish("b"), wish("a")) == ["Accepted"]
-    assert made.bound() == ["b/x n", "a/x n"]
-    assert made.app("b").state is AppState.ACCEPTED
-    made.check()
+    assert states(tree, wish("b"), wish("a")) == ["Accepted"]
+    assert tree.bound() == ["b/x n", "a/x n"]
+    assert tree.app("b").state is AppState.ACCEPTED
+    tree.check()
 
 
 # ONCE-3
 def test_a_bind_that_does_not_count_was_its_last_one() -> None:
-    made = rivals(n=1)
+    tree = rivals(n=1)
 
-    assert states(made, attrs.evolve(wish("b"), once=True), wish("a")) == ["Accepted", "Completing"]
-    assert made.bound() == ["b/x n", "a/x n"]
-    assert made.app("b").state is AppState.COMPLETING
-    made.check()
+    assert states(tree, attrs.evolve(wish("b"), once=True), wish("a")) == ["Accepted", "Completing"]
+    assert tree.bound() == ["b/x n", "a/x n"]
+    assert tree.app("b").state is AppState.COMPLETING
+    tree.check()
 
 
 def test_one_bind_is_left_of_two_whichever_is_taken() -> None:
     for node in "mn":
-        made = rivals(m=1, n=1)
+        tree = rivals(m=1, n=1)
         both = wish("b", "x", 1, node="m"), wish("b", "y", node="n")
 
-        assert states(made, *both, wish("a", node=node)) == ["Accepted", "Starting"]
-        made.check()
+        assert states(tree, *both, wish("a", node=node)) == ["Accepted", "Starting"]
+        tree.check()
 
 
 def test_the_time_of_a_state_that_is_entered_again_goes_on() -> None:
-    made = rivals(m=1, n=1)
-    made.tell(wish("b", "x", node="m"))
-    made.pass_time(100_000_000)
-    assert states(made, wish("b", "y"), wish("a", node="n")) == []
-    assert made.app("b").state is AppState.STARTING
-    made.wait(299)
-    assert made.app("b").state is AppState.STARTING
-    made.wait(300)
+    tree = rivals(m=1, n=1)
+    tree.tell(wish("b", "x", node="m"))
+    tree.pass_time(100_000_000)
+    assert states(tree, wish("b", "y"), wish("a", node="n")) == []
+    assert tree.app("b").state is AppState.STARTING
+    tree.wait(299)
+    assert tree.app("b").state is AppState.STARTING
+    tree.wait(300)
 
-    assert made.app("b").state is AppState.RUNNING
+    assert tree.app("b").state is AppState.RUNNING
 
 
 def test_the_delay_of_what_was_bound_and_taken_in_one_batch_goes_on() -> None:
-    made = rivals(n=1)
-    made.settle(wish("b"), wish("a"))
+    tree = rivals(n=1)
+    tree.settle(wish("b"), wish("a"))
 
-    assert made.app("b").since_us == {}
+    assert tree.app("b").since_us == {}
 
 
 # ONCE-5
 def test_the_log_says_that_an_ask_is_gone_that_was_evicted_before() -> None:
-    made = holding()
-    evicts, placements = evictions(made)
-    victim = made.victim("b/plain")
+    tree = holding()
+    evicts, placements = evictions(tree)
+    victim = tree.victim("b/plain")
     (first,) = evicts.evict(victim, Reason.RECLAIMED, "first", NOW_US)
     placements.restore(victim.hold())
     ask = victim.allocation.ask._replace(once=True)
@@ -254,10 +254,10 @@ def test_the_log_says_that_an_ask_is_gone_that_was_evicted_before() -> None:
     assert evicts.without_detours(deque([first, second])) == deque([first, second])
 
 
-def test_who_was_evicted_twice_is_said_to_be_once() -> None:
-    made = holding()
-    evicts, placements = evictions(made)
-    victim = made.victim("b/w-0")
+def test_an_ask_that_was_evicted_twice_is_reported_once() -> None:
+    tree = holding()
+    evicts, placements = evictions(tree)
+    victim = tree.victim("b/w-0")
     (first,) = evicts.evict(victim, Reason.RECLAIMED, "first", NOW_US)
     assert evicts.without_detours(deque([first])) == deque([first])
     placements.restore(victim.hold())
@@ -273,7 +273,7 @@ def test_who_was_evicted_twice_is_said_to_be_once() -> None:
 
 
 def line(text: str) -> Decision:
-    """Give a decision: ``released b/x preempted``."""
+    """Return a decision: ``released b/x preempted``."""
     kind, ask, *reason = text.split()
     return Decision(
         Kind(kind), app=ask[0], ask=ask[2:], reason=Reason(reason[0]) if reason else None
@@ -334,7 +334,7 @@ LINES = st.builds(
 
 
 @given(st.lists(LINES))
-def test_nobody_is_said_to_be_evicted_twice_and_all_else_stays(lines: list[str]) -> None:
+def test_no_ask_is_reported_as_evicted_twice_and_all_else_stays(lines: list[str]) -> None:
     decisions = [
         line(f"{kind.partition('-')[0]} {ask} {kind.partition('-')[2]}")
         for kind, ask in (text.split() for text in lines)

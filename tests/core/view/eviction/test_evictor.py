@@ -15,8 +15,8 @@ from tests.core.building import Queue, configuration, wish
 from tests.core.view.eviction.contest import at_once, contest, contest_with, share, urgent
 
 
-def rich(name: str = "a", *, delay: str = "0s") -> Queue:
-    """Give a leaf that is guaranteed nine."""
+def guaranteed_leaf(name: str = "a", *, delay: str = "0s") -> Queue:
+    """Return a leaf that is guaranteed nine."""
     return share(name, guaranteed={"vcore": 9}, preemption_delay=delay)
 
 
@@ -29,10 +29,10 @@ def urgent_members(name: str, count: int | None = None, app: str = "a") -> AddAs
 
 
 def test_a_step_of_reclaim() -> None:
-    made = at_once(rich(), share("b"), n=2)
-    made.tell(wish("b", "x"), wish("b", "y"))
+    tree = at_once(guaranteed_leaf(), share("b"), n=2)
+    tree.tell(wish("b", "x"), wish("b", "y"))
 
-    assert made.tell(wish("a", vcore=2)) == [
+    assert tree.tell(wish("a", vcore=2)) == [
         "released b/y n reclaimed",
         "released b/x n reclaimed",
         "assigned a/x n",
@@ -41,10 +41,10 @@ def test_a_step_of_reclaim() -> None:
 
 
 def test_a_step_of_preemption() -> None:
-    made = at_once(share("a"), share("b"), n=1)
-    made.tell(wish("b"))
+    tree = at_once(share("a"), share("b"), n=1)
+    tree.tell(wish("b"))
 
-    assert made.tell(urgent("a")) == [
+    assert tree.tell(urgent("a")) == [
         "released b/x n preempted",
         "assigned a/x n",
         "bound a/x n",
@@ -54,30 +54,30 @@ def test_a_step_of_preemption() -> None:
 @pytest.mark.parametrize(
     ("leaf", "message"),
     [
-        (rich(), "for a/x: root.a is below its guaranteed"),
+        (guaranteed_leaf(), "for a/x: root.a is below its guaranteed"),
         (share("a"), "for a/x: its effective priority 10 is above 0"),
     ],
 )
-def test_a_victim_is_told_for_whom(leaf: Queue, message: str) -> None:
-    made = at_once(leaf, share("b"), n=1)
-    made.tell(wish("b"))
-    released = [one for one in made.settle(urgent("a")) if one.kind is Kind.RELEASED]
+def test_the_message_of_a_victim_names_the_ask_it_made_room_for(leaf: Queue, message: str) -> None:
+    tree = at_once(leaf, share("b"), n=1)
+    tree.tell(wish("b"))
+    released = [one for one in tree.settle(urgent("a")) if one.kind is Kind.RELEASED]
 
     assert [one.message for one in released] == [message]
 
 
 def test_what_fits_as_things_are_takes_nothing() -> None:
-    made = at_once(rich(), share("b"), m=1, n=1)
-    made.tell(wish("b"))
+    tree = at_once(guaranteed_leaf(), share("b"), m=1, n=1)
+    tree.tell(wish("b"))
 
-    assert made.tell(urgent("a")) == ["assigned a/x n", "bound a/x n"]
+    assert tree.tell(urgent("a")) == ["assigned a/x n", "bound a/x n"]
 
 
 def test_what_was_taken_is_for_the_one_for_whom_it_was() -> None:
-    made = at_once(rich(), share("b", queue_priority="9"), n=2)
-    made.tell(wish("b", vcore=2))
+    tree = at_once(guaranteed_leaf(), share("b", queue_priority="9"), n=2)
+    tree.tell(wish("b", vcore=2))
 
-    assert made.tell(wish("a", vcore=1), wish("b", "next", 99)) == [
+    assert tree.tell(wish("a", vcore=1), wish("b", "next", 99)) == [
         "released b/x n reclaimed",
         "assigned a/x n",
         "bound a/x n",
@@ -88,38 +88,38 @@ def test_what_was_taken_is_for_the_one_for_whom_it_was() -> None:
 
 
 def test_each_has_its_step_while_there_is_anything_to_take() -> None:
-    made = at_once(rich(), share("b"), n=3)
-    made.tell(wish("b", count=3))
-    said = made.tell(wish("a", count=4))
+    tree = at_once(guaranteed_leaf(), share("b"), n=3)
+    tree.tell(wish("b", count=3))
+    lines = tree.tell(wish("a", count=4))
 
-    assert [line for line in said if line.startswith("released")] == [
+    assert [line for line in lines if line.startswith("released")] == [
         *(f"released b/x-{number} n reclaimed" for number in (2, 1, 0))
     ]
-    assert len(made.app("a").bound) == 3
+    assert len(tree.app("a").bound) == 3
 
 
 def test_reclaim_for_all_comes_before_preemption() -> None:
-    made = at_once(share("a", queue_priority="9"), rich("c"), share("b"), n=1)
-    made.tell(wish("b"))
-    said = made.tell(urgent("a"), wish("c"))
+    tree = at_once(share("a", queue_priority="9"), guaranteed_leaf("c"), share("b"), n=1)
+    tree.tell(wish("b"))
+    lines = tree.tell(urgent("a"), wish("c"))
 
-    assert said == ["released b/x n reclaimed", "assigned c/x n", "bound c/x n"]
+    assert lines == ["released b/x n reclaimed", "assigned c/x n", "bound c/x n"]
 
 
 def test_reclaim_is_tried_again_after_each_preemption() -> None:
-    made = at_once(share("a"), rich("c"), share("b"), n=2)
-    made.tell(wish("b", vcore=2))
-    said = made.tell(urgent("a"), wish("c", vcore=2))
+    tree = at_once(share("a"), guaranteed_leaf("c"), share("b"), n=2)
+    tree.tell(wish("b", vcore=2))
+    lines = tree.tell(urgent("a"), wish("c", vcore=2))
 
-    assert [line for line in said if "released" in line] == ["released b/x n reclaimed"]
-    assert set(made.app("c").bound) == {"x"}
+    assert [line for line in lines if "released" in line] == ["released b/x n reclaimed"]
+    assert set(tree.app("c").bound) == {"x"}
 
 
 def test_a_bind_that_fails_leaves_the_victims_without_a_node() -> None:
-    made = at_once(rich(), share("b"), n=1)
-    made.tell(wish("b"))
+    tree = at_once(guaranteed_leaf(), share("b"), n=1)
+    tree.tell(wish("b"))
 
-    assert made.tell(wish("a"), FailBind("a", "x")) == [
+    assert tree.tell(wish("a"), FailBind("a", "x")) == [
         "released b/x n reclaimed",
         "assigned a/x n",
         "released a/x n bind_failed",
@@ -129,74 +129,74 @@ def test_a_bind_that_fails_leaves_the_victims_without_a_node() -> None:
 
 
 def test_without_preemption_nothing_is_taken() -> None:
-    made = contest_with([rich(), share("b")], {"n": 1}, delay="0s", enabled=False)
-    made.tell(wish("b"))
+    tree = contest_with([guaranteed_leaf(), share("b")], {"n": 1}, delay="0s", enabled=False)
+    tree.tell(wish("b"))
 
-    assert made.tell(urgent("a")) == []
+    assert tree.tell(urgent("a")) == []
 
 
 def test_preemption_that_is_switched_on() -> None:
-    made = contest_with([rich(), share("b")], {"n": 1}, delay="0s", enabled=False)
-    made.tell(wish("b"))
-    made.tell(urgent("a"))
-    config = configuration(rich(), share("b"), props={"preemption.delay": "0s"})
+    tree = contest_with([guaranteed_leaf(), share("b")], {"n": 1}, delay="0s", enabled=False)
+    tree.tell(wish("b"))
+    tree.tell(urgent("a"))
+    config = configuration(guaranteed_leaf(), share("b"), props={"preemption.delay": "0s"})
 
-    assert "bound a/x n" in made.tell(Configure(config))
+    assert "bound a/x n" in tree.tell(Configure(config))
 
 
 # When
 
 
 def test_the_end_of_the_delay_is_a_timer() -> None:
-    made = contest(rich(delay="10s"), share("b"), n=1)
-    made.tell(wish("b"))
-    made.tell(wish("a"))
-    assert made.wait(9.999999) == []
+    tree = contest(guaranteed_leaf(delay="10s"), share("b"), n=1)
+    tree.tell(wish("b"))
+    tree.tell(wish("a"))
+    assert tree.wait(9.999999) == []
 
-    assert made.wait(10) == ["released b/x n reclaimed", "assigned a/x n", "bound a/x n"]
+    assert tree.wait(10) == ["released b/x n reclaimed", "assigned a/x n", "bound a/x n"]
 
 
 def test_the_delay_of_a_victim_begins_anew() -> None:
-    made = contest(rich(), share("b", preemption_delay="5s"), share("c"), m=1, n=1)
-    made.tell(wish("c", node="m"))
-    made.tell(urgent("b"))
-    made.pass_time(10_000_000)
-    made.tell(wish("a", node="n"))
-    assert list(made.app("b").pending) == ["x"]
-    assert made.wait(14.9) == []
+    tree = contest(guaranteed_leaf(), share("b", preemption_delay="5s"), share("c"), m=1, n=1)
+    tree.tell(wish("c", node="m"))
+    tree.tell(urgent("b"))
+    tree.pass_time(10_000_000)
+    tree.tell(wish("a", node="n"))
+    assert list(tree.app("b").pending) == ["x"]
+    assert tree.wait(14.9) == []
 
-    assert made.wait(15) == ["released c/x m preempted", "assigned b/x m", "bound b/x m"]
+    assert tree.wait(15) == ["released c/x m preempted", "assigned b/x m", "bound b/x m"]
 
 
 def test_that_of_an_ask_whose_node_was_lost_does_too() -> None:
-    made = contest(share("b", preemption_delay="5s"), share("c"), m=1, n=1)
-    made.tell(wish("c", node="m"))
-    made.tell(urgent("b"))
-    made.pass_time(10_000_000)
-    made.tell(RemoveNode("n"))
-    assert made.wait(14.9) == []
+    tree = contest(share("b", preemption_delay="5s"), share("c"), m=1, n=1)
+    tree.tell(wish("c", node="m"))
+    tree.tell(urgent("b"))
+    tree.pass_time(10_000_000)
+    tree.tell(RemoveNode("n"))
+    assert tree.wait(14.9) == []
 
-    assert made.wait(15) == ["released c/x m preempted", "assigned b/x m", "bound b/x m"]
+    assert tree.wait(15) == ["released c/x m preempted", "assigned b/x m", "bound b/x m"]
 
 
 def test_it_is_looked_again_only_after_something_has_changed() -> None:
-    made = at_once(rich(), share("b", preemption_policy="disabled"), n=1)
-    made.tell(wish("b"))
-    assert made.tell(wish("a")) == []
-    assert made.tell(wish("b", "other", vcore=50)) == []
-    made.tell(AddNode("m", Resources({"vcore": 1})))
+    tree = at_once(guaranteed_leaf(), share("b", preemption_policy="disabled"), n=1)
+    tree.tell(wish("b"))
+    assert tree.tell(wish("a")) == []
+    assert tree.tell(wish("b", "other", vcore=50)) == []
+    tree.tell(AddNode("m", Resources({"vcore": 1})))
 
-    assert made.bound() == ["b/x n", "a/x m"]
+    assert tree.bound() == ["b/x n", "a/x m"]
 
 
 # Groups
 
 
 def test_a_group_takes_for_all_that_it_lacks() -> None:
-    made = at_once(share("a"), share("b"), n=3)
-    made.tell(wish("b", count=3))
+    tree = at_once(share("a"), share("b"), n=3)
+    tree.tell(wish("b", count=3))
 
-    assert made.tell(gang("g", 2), urgent_members("m", 2)) == [
+    assert tree.tell(gang("g", 2), urgent_members("m", 2)) == [
         "released b/x-2 n preempted",
         "assigned a/m-0 n",
         "waiting a/m-0 n",
@@ -209,11 +209,11 @@ def test_a_group_takes_for_all_that_it_lacks() -> None:
 
 
 def test_a_member_that_fits_takes_nothing() -> None:
-    made = at_once(share("a"), share("b"), m=1, n=1)
-    made.tell(wish("b"))
-    said = made.tell(gang("g", 2), urgent_members("m", 2))
+    tree = at_once(share("a"), share("b"), m=1, n=1)
+    tree.tell(wish("b"))
+    lines = tree.tell(gang("g", 2), urgent_members("m", 2))
 
-    assert said[:4] == [
+    assert lines[:4] == [
         "assigned a/m-0 n",
         "waiting a/m-0 n",
         "released b/x m preempted",
@@ -222,86 +222,86 @@ def test_a_member_that_fits_takes_nothing() -> None:
 
 
 def test_members_that_wait_are_not_placed_again() -> None:
-    made = at_once(share("a"), share("b"), m=1, n=1)
-    made.tell(wish("b"))
-    made.tell(gang("g", 2, mode=LOOSE), members("g", "low", 2, app="a"))
-    assert len(made.app("a").waiting) == 1
-    said = made.tell(urgent_members("m"))
+    tree = at_once(share("a"), share("b"), m=1, n=1)
+    tree.tell(wish("b"))
+    tree.tell(gang("g", 2, mode=LOOSE), members("g", "low", 2, app="a"))
+    assert len(tree.app("a").waiting) == 1
+    lines = tree.tell(urgent_members("m"))
 
-    assert said[0] == "released b/x m preempted"
-    assert "bound a/m m" in said
+    assert lines[0] == "released b/x m preempted"
+    assert "bound a/m m" in lines
 
 
 @pytest.mark.parametrize("need", [2, 3])
 def test_if_one_member_cannot_be_placed_nobody_goes(need: int) -> None:
-    made = at_once(share("a"), share("b"), m=1, n=2)
-    made.tell(wish("b", count=2, node="n"), wish("b", "high", 10, node="m"))
-    before = made.snapshot()
-    said = made.tell(gang("g", need), urgent_members("m", need))
+    tree = at_once(share("a"), share("b"), m=1, n=2)
+    tree.tell(wish("b", count=2, node="n"), wish("b", "high", 10, node="m"))
+    before = tree.snapshot()
+    lines = tree.tell(gang("g", need), urgent_members("m", need))
 
-    assert (said == []) is (need == 3)
-    after = made.snapshot()
+    assert (lines == []) is (need == 3)
+    after = tree.snapshot()
     if need == 3:
         assert after.nodes == before.nodes
         assert after.apps["b"] == before.apps["b"]
 
 
 def test_a_member_of_which_the_class_does_not_preempt_is_in_the_way() -> None:
-    made = at_once(share("a"), share("b"), n=2)
-    made.tell(wish("b", count=2))
+    tree = at_once(share("a"), share("b"), n=2)
+    tree.tell(wish("b", count=2))
     one = members("g", "low", app="a", priority=5)
 
-    assert made.tell(gang("g", 2), urgent_members("m"), one) == []
+    assert tree.tell(gang("g", 2), urgent_members("m"), one) == []
 
 
 def test_it_is_not_if_it_fits() -> None:
-    made = at_once(share("a"), share("b"), m=1, n=1)
-    made.tell(wish("b", node="n"))
+    tree = at_once(share("a"), share("b"), m=1, n=1)
+    tree.tell(wish("b", node="n"))
     one = attrs.evolve(members("g", "low", app="a", priority=5), node="m")
     other = attrs.evolve(urgent_members("m"), node="n")
 
-    assert "bound a/low m" in made.tell(gang("g", 2), other, one)
+    assert "bound a/low m" in tree.tell(gang("g", 2), other, one)
 
 
 def test_the_delay_of_every_member_has_to_be_over() -> None:
-    made = contest(share("a", preemption_delay="10s"), share("b"), n=2)
-    made.tell(wish("b", count=2), gang("g", 2))
-    made.tell(urgent_members("m"))
-    made.pass_time(4_000_000)
-    made.tell(urgent_members("late"))
+    tree = contest(share("a", preemption_delay="10s"), share("b"), n=2)
+    tree.tell(wish("b", count=2), gang("g", 2))
+    tree.tell(urgent_members("m"))
+    tree.pass_time(4_000_000)
+    tree.tell(urgent_members("late"))
 
-    assert made.wait(10) == []
-    assert "gang_satisfied default/g" in made.wait(14)
+    assert tree.wait(10) == []
+    assert "gang_satisfied default/g" in tree.wait(14)
 
 
 @pytest.mark.parametrize("together", [False, True])
 def test_no_member_of_the_group_is_a_victim(together: bool) -> None:
-    made = at_once(share("a"), n=1)
+    tree = at_once(share("a"), n=1)
     groups = ("h",) if together else ()
-    made.tell(gang("g", 2, *groups, mode=LOOSE), members("g", "low", 2, app="a"))
+    tree.tell(gang("g", 2, *groups, mode=LOOSE), members("g", "low", 2, app="a"))
     high = attrs.evolve(members("h", "high", app="a"), priority_class="high")
-    said = made.tell(gang("h", 1, mode=LOOSE), high)
+    lines = tree.tell(gang("h", 1, mode=LOOSE), high)
 
-    assert ("released a/low-0 n preempted" in said) is not together
+    assert ("released a/low-0 n preempted" in lines) is not together
 
 
 def test_a_group_that_needs_no_victims_is_left_to_the_rounds() -> None:
     """One member stands in a leaf that another ask blocks, so that no round places them."""
     blocking = share("b", application_sort_blocking="enabled")
-    made = at_once(share("a"), blocking, n=2)
-    made.tell(wish("b", "big", 50, vcore=99))
+    tree = at_once(share("a"), blocking, n=2)
+    tree.tell(wish("b", "big", 50, vcore=99))
 
-    assert made.tell(gang("g", 2), urgent_members("m"), urgent_members("o", app="b")) == []
+    assert tree.tell(gang("g", 2), urgent_members("m"), urgent_members("o", app="b")) == []
 
 
 def test_surplus_members_take_nothing() -> None:
-    made = at_once(share("a"), share("b"), n=3)
-    made.tell(wish("b", count=2))
-    made.enter(gang("g", 1, "h", mode=LOOSE), urgent_members("m", 2))
-    made.tell(gang("h", 1, mode=LOOSE))
+    tree = at_once(share("a"), share("b"), n=3)
+    tree.tell(wish("b", count=2))
+    tree.enter(gang("g", 1, "h", mode=LOOSE), urgent_members("m", 2))
+    tree.tell(gang("h", 1, mode=LOOSE))
     last = attrs.evolve(members("h", "last", app="a"), priority_class="high")
 
-    assert made.tell(last) == [
+    assert tree.tell(last) == [
         *("released b/x-1 n preempted", "assigned a/last n"),
         *("gang_satisfied default/g", "gang_satisfied default/h"),
         *("bound a/m-0 n", "bound a/last n"),
@@ -311,11 +311,11 @@ def test_surplus_members_take_nothing() -> None:
 
 
 def test_a_gang_that_lost_all_takes_again_as_one() -> None:
-    made = at_once(rich(), share("b"), share("c"), m=2, n=2)
-    made.tell(wish("c", count=2, node="m"))
-    made.tell(gang("g", 2), urgent_members("m", 2, app="b"))
+    tree = at_once(guaranteed_leaf(), share("b"), share("c"), m=2, n=2)
+    tree.tell(wish("c", count=2, node="m"))
+    tree.tell(gang("g", 2), urgent_members("m", 2, app="b"))
 
-    assert made.tell(wish("a", node="n")) == [
+    assert tree.tell(wish("a", node="n")) == [
         *("released b/m-1 n reclaimed", "released b/m-0 n reclaimed"),
         *("assigned a/x n", "bound a/x n"),
         *("assigned b/m-0 n", "waiting b/m-0 n"),
@@ -328,9 +328,9 @@ def test_a_gang_that_lost_all_takes_again_as_one() -> None:
 
 
 def test_who_came_in_the_batch_may_be_taken_in_it() -> None:
-    made = at_once(share("a"), share("b", queue_priority="9"), n=1)
+    tree = at_once(share("a"), share("b", queue_priority="9"), n=1)
 
-    assert made.tell(wish("b"), urgent("a")) == [
+    assert tree.tell(wish("b"), urgent("a")) == [
         "assigned b/x n",
         "bound b/x n",
         "released b/x n preempted",
@@ -340,48 +340,48 @@ def test_who_came_in_the_batch_may_be_taken_in_it() -> None:
 
 
 def test_the_one_that_lost_may_take_from_others() -> None:
-    made = at_once(share("a"), share("b"), m=2, n=1)
-    made.tell(AddPriorityClass("mild", 5, preempts=True), wish("b", "low", vcore=2))
-    made.tell(attrs.evolve(wish("b", "mild"), priority_class="mild"))
+    tree = at_once(share("a"), share("b"), m=2, n=1)
+    tree.tell(AddPriorityClass("mild", 5, preempts=True), wish("b", "low", vcore=2))
+    tree.tell(attrs.evolve(wish("b", "mild"), priority_class="mild"))
 
-    assert made.tell(attrs.evolve(urgent("a"), node="n")) == [
+    assert tree.tell(attrs.evolve(urgent("a"), node="n")) == [
         *("released b/mild n preempted", "assigned a/x n", "bound a/x n"),
         *("released b/low m preempted", "assigned b/mild m", "bound b/mild m"),
     ]
 
 
 def test_nobody_takes_from_one_of_the_same_worth_in_turn() -> None:
-    made = at_once(share("a"), share("b"), n=1)
-    made.tell(urgent("a"))
+    tree = at_once(share("a"), share("b"), n=1)
+    tree.tell(urgent("a"))
 
-    assert made.tell(urgent("b")) == []
+    assert tree.tell(urgent("b")) == []
 
 
 @pytest.mark.parametrize("in_gang", [False, True])
 def test_three_that_take_from_one_another_in_a_circle_come_to_rest(in_gang: bool) -> None:
     """The high one takes from the mild one, that from the low one, and this is owed a core."""
-    made = at_once(share("a"), share("b", guaranteed={"vcore": 1}))
-    made.tell(AddNode("n", Resources({"vcore": 1, "memory": 1})))
-    made.tell(AddPriorityClass("mild", 5, preempts=True))
-    made.tell(wish("b", "low", vcore=1, memory=1))
+    tree = at_once(share("a"), share("b", guaranteed={"vcore": 1}))
+    tree.tell(AddNode("n", Resources({"vcore": 1, "memory": 1})))
+    tree.tell(AddPriorityClass("mild", 5, preempts=True))
+    tree.tell(wish("b", "low", vcore=1, memory=1))
     mild = attrs.evolve(wish("b", "mild", memory=1), priority_class="mild")
-    assert "bound b/mild n" in made.tell(mild)
+    assert "bound b/mild n" in tree.tell(mild)
     high = attrs.evolve(urgent("a", memory=1), gang="default/g" if in_gang else None)
-    said = made.tell(gang("g", 1), high)
+    lines = tree.tell(gang("g", 1), high)
 
-    released = [line for line in said if line.startswith("released")]
+    released = [line for line in lines if line.startswith("released")]
     assert [line.split()[1] for line in released] == ["b/mild", "a/x", "b/low"]
-    assert list(made.app("b").bound) == ["mild"]
+    assert list(tree.app("b").bound) == ["mild"]
 
 
 # Pauses
 
 
 def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it() -> None:
-    made = at_once(rich(), share("b"), share("c", guaranteed={"vcore": 1}), n=3)
-    made.tell(wish("b", "x"), wish("b", "y"), wish("c", "z"))
-    view, decide = made.machine.view, made.machine.decide
-    held = [made.victim(name) for name in ("b/x", "b/y", "c/z")]
+    tree = at_once(guaranteed_leaf(), share("b"), share("c", guaranteed={"vcore": 1}), n=3)
+    tree.tell(wish("b", "x"), wish("b", "y"), wish("c", "z"))
+    view, decide = tree.machine.view, tree.machine.decide
+    held = [tree.victim(name) for name in ("b/x", "b/y", "c/z")]
     seen: set[tuple[bool, ...]] = set()
     without: set[int] = set()
 
@@ -393,7 +393,7 @@ def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it(
             except StopIteration as end:
                 result: BatchResult = end.value
                 return result
-            without.add(len(made.state.eviction_history.tried_without))
+            without.add(len(tree.state.eviction_history.tried_without))
             seen.add(
                 tuple(
                     view.is_bound(one.app.identity.key, one.allocation.ask.name, number)
@@ -403,8 +403,8 @@ def test_a_bound_ask_counts_as_bound_while_it_is_tried_what_would_be_without_it(
             )
             yield
 
-    vars(made.machine)["decide"] = watched
-    made.tell(gang("g", 3), members("g", "m", 3, app="a"))
+    vars(tree.machine)["decide"] = watched
+    tree.tell(gang("g", 3), members("g", "m", 3, app="a"))
 
     assert without == {0, 1, 2}
     assert seen == {(True, False) * 3}

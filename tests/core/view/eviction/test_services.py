@@ -23,15 +23,15 @@ from tests.core.building import Queue, configuration, wish
 from tests.core.view.eviction.contest import Contest, at_once, contest, names, share, share_of
 
 
-def serving(name: str = "a", *, most: int | None = None, **properties: str) -> Queue:
-    """Give a leaf whose asks for one node are node services."""
+def service_leaf(name: str = "a", *, most: int | None = None, **properties: str) -> Queue:
+    """Return a leaf whose asks for one node are node services."""
     return serving_with(properties, name, most=most)
 
 
 def serving_with(
     properties: Mapping[str, str], name: str = "a", *, most: int | None = None
 ) -> Queue:
-    """Give a leaf as :func:`serving` does, with properties that are known already."""
+    """Return a leaf as :func:`service_leaf` does, with properties that are known already."""
     limit = None if most is None else {"vcore": most}
     return share_of(name, {"preemption_required_node": "enabled", **properties}, most=limit)
 
@@ -43,13 +43,13 @@ def service(
     return AddAsk(app, name, resources, priority=priority, node=node)
 
 
-def low(name: str, vcore: int = 1, priority: int = 0, node: str | None = None) -> AddAsk:
+def ask_of_b(name: str, vcore: int = 1, priority: int = 0, node: str | None = None) -> AddAsk:
     return AddAsk("b", name, Resources({"vcore": vcore}), priority=priority, node=node)
 
 
-def found(made: Contest) -> str | None:
-    """Give the plan that is found in the present state: ``a/s n: b/x b/y``."""
-    services = NodeServices(made.state, Planner(made.state, made.victim_index()))
+def plan_in(tree: Contest) -> str | None:
+    """Return the plan that is found in the present state: ``a/s n: b/x b/y``."""
+    services = NodeServices(tree.state, Planner(tree.state, tree.victim_index()))
     plan = all_at_once(services.find())
     if plan is None:
         return None
@@ -58,32 +58,32 @@ def found(made: Contest) -> str | None:
 
 
 def test_a_step_of_a_node_service() -> None:
-    made = contest(serving(), share("b"), n=2)
-    made.tell(low("x"), low("y"))
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x"), ask_of_b("y"))
 
-    assert made.tell(service()) == [
+    assert tree.tell(service()) == [
         "released b/y n preempted",
         "assigned a/s n",
         "bound a/s n",
     ]
 
 
-def test_a_victim_is_told_for_whom() -> None:
-    made = contest(serving(), share("b"), n=1)
-    made.tell(low("x", priority=-2))
-    released = [one for one in made.settle(service()) if one.kind is Kind.RELEASED]
+def test_the_message_of_a_victim_names_the_ask_it_made_room_for() -> None:
+    tree = contest(service_leaf(), share("b"), n=1)
+    tree.tell(ask_of_b("x", priority=-2))
+    released = [one for one in tree.settle(service()) if one.kind is Kind.RELEASED]
 
     assert [one.message for one in released] == ["for a/s: it is a node service and requires n"]
 
 
 def test_of_several_the_first_in_order_takes_room() -> None:
-    made = contest(serving(most=0), share("b"), n=2)
-    made.tell(low("x"), low("y"))
-    made.tell(service("s"), service("t", priority=4), service("u", priority=5, vcore=3))
-    assert found(made) is None  # Nothing fits the headroom.
-    made.leaf("a").config = attrs.evolve(made.leaf("a").config, max=made.leaf("b").config.max)
+    tree = contest(service_leaf(most=0), share("b"), n=2)
+    tree.tell(ask_of_b("x"), ask_of_b("y"))
+    tree.tell(service("s"), service("t", priority=4), service("u", priority=5, vcore=3))
+    assert plan_in(tree) is None  # Nothing fits the headroom.
+    tree.leaf("a").config = attrs.evolve(tree.leaf("a").config, max=tree.leaf("b").config.max)
 
-    assert found(made) == "a/t n: b/y"
+    assert plan_in(tree) == "a/t n: b/y"
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_of_several_the_first_in_order_takes_room() -> None:
     ],
 )
 def test_no_setting_of_its_leaf_stands_against_it(properties: dict[str, str]) -> None:
-    made = contest(serving_with(properties), share("b"), n=1)
-    made.tell(low("x"))
+    tree = contest(serving_with(properties), share("b"), n=1)
+    tree.tell(ask_of_b("x"))
 
-    assert made.tell(service())[0] == "released b/x n preempted"
+    assert tree.tell(service())[0] == "released b/x n preempted"
 
 
 @pytest.mark.parametrize(
@@ -112,81 +112,81 @@ def test_no_setting_of_its_leaf_stands_against_it(properties: dict[str, str]) ->
     ],
 )
 def test_no_setting_protects_a_victim(victim: Queue) -> None:
-    made = contest(serving(), victim, n=1)
-    made.tell(low("x"))
+    tree = contest(service_leaf(), victim, n=1)
+    tree.tell(ask_of_b("x"))
 
-    assert made.tell(service())[0] == "released b/x n preempted"
+    assert tree.tell(service())[0] == "released b/x n preempted"
 
 
 def test_nothing_is_taken_from_higher_priorities() -> None:
-    made = contest(serving(), share("b"), n=2)
-    made.tell(low("x", priority=1), low("y"))
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x", priority=1), ask_of_b("y"))
 
-    assert made.tell(service(vcore=2)) == []
-    assert made.tell(service("t")) == ["released b/y n preempted", "assigned a/t n", "bound a/t n"]
+    assert tree.tell(service(vcore=2)) == []
+    assert tree.tell(service("t")) == ["released b/y n preempted", "assigned a/t n", "bound a/t n"]
 
 
 def test_nothing_is_taken_on_other_nodes() -> None:
-    made = contest(serving(), share("b"), m=1, n=1)
-    made.tell(low("x", node="m"), low("y", node="n"))
+    tree = contest(service_leaf(), share("b"), m=1, n=1)
+    tree.tell(ask_of_b("x", node="m"), ask_of_b("y", node="n"))
 
-    assert made.tell(service())[0] == "released b/y n preempted"
+    assert tree.tell(service())[0] == "released b/y n preempted"
 
 
 def test_equal_services_are_searched_once_and_all_keep_the_node() -> None:
-    made = contest(serving(), share("b"), n=1)
-    made.tell(low("x", priority=1))
-    made.tell(service("s"), service("t"))
-    app = made.app("a")
+    tree = contest(service_leaf(), share("b"), n=1)
+    tree.tell(ask_of_b("x", priority=1))
+    tree.tell(service("s"), service("t"))
+    app = tree.app("a")
 
-    assert [made.state.kept_nodes.keeps(app, app.pending[name]) for name in "st"] == [True, True]
+    assert [tree.state.kept_nodes.keeps(app, app.pending[name]) for name in "st"] == [True, True]
 
 
 def test_what_another_service_holds_is_not_taken_by_reclaim_either() -> None:
-    made = at_once(serving(), share("b", guaranteed={"vcore": 1}), n=1)
-    made.tell(service())
+    tree = at_once(service_leaf(), share("b", guaranteed={"vcore": 1}), n=1)
+    tree.tell(service())
 
-    assert made.tell(wish("b")) == []
+    assert tree.tell(wish("b")) == []
 
 
 def test_members_beside_a_service_are_one_unit_with_it() -> None:
-    made = contest(serving(), share("b"), m=1, n=1)
-    made.tell(gang("g", 2), members("g", "m", app="b", vcore=1))
-    made.tell(attrs.evolve(service("own", node="n"), gang="default/g"))
-    assert made.told("a") is not None
+    tree = contest(service_leaf(), share("b"), m=1, n=1)
+    tree.tell(gang("g", 2), members("g", "m", app="b", vcore=1))
+    tree.tell(attrs.evolve(service("own", node="n"), gang="default/g"))
+    assert tree.commit_for("a") is not None
 
-    assert made.tell(service("s", node="m"), service("t", node="n")) == []
+    assert tree.tell(service("s", node="m"), service("t", node="n")) == []
 
 
 def test_a_service_whose_bind_fails_keeps_nothing() -> None:
-    made = contest(serving(), share("b"), n=1)
-    made.tell(low("x"))
-    made.enter(service(), FailBind("a", "s"))
+    tree = contest(service_leaf(), share("b"), n=1)
+    tree.tell(ask_of_b("x"))
+    tree.enter(service(), FailBind("a", "s"))
 
-    assert made.tell()[:3] == [
+    assert tree.tell()[:3] == [
         "released b/x n preempted",
         "assigned a/s n",
         "released a/s n bind_failed",
     ]
-    assert not made.state.kept_nodes
+    assert not tree.state.kept_nodes
 
 
 def test_it_is_looked_again_only_after_something_has_changed() -> None:
-    made = contest(serving(), share("b"), n=2)
-    made.tell(low("x", priority=1), low("y", priority=1))
-    assert made.tell(service(vcore=2)) == []
-    assert made.tell() == []
+    tree = contest(service_leaf(), share("b"), n=2)
+    tree.tell(ask_of_b("x", priority=1), ask_of_b("y", priority=1))
+    assert tree.tell(service(vcore=2)) == []
+    assert tree.tell() == []
 
-    assert made.tell(UpdateNode("n", Resources({"vcore": 4}))) == ["assigned a/s n", "bound a/s n"]
+    assert tree.tell(UpdateNode("n", Resources({"vcore": 4}))) == ["assigned a/s n", "bound a/s n"]
 
 
 def test_a_leaf_may_serve_from_now_on() -> None:
-    made = contest(share("a"), share("b"), n=1)
-    made.tell(low("x"))
-    assert made.tell(service()) == []
+    tree = contest(share("a"), share("b"), n=1)
+    tree.tell(ask_of_b("x"))
+    assert tree.tell(service()) == []
 
-    said = made.tell(Configure(configuration(serving(), share("b"))))
-    assert said == ["released b/x n preempted", "assigned a/s n", "bound a/s n"]
+    lines = tree.tell(Configure(configuration(service_leaf(), share("b"))))
+    assert lines == ["released b/x n preempted", "assigned a/s n", "bound a/s n"]
 
 
 NODES = {"m": 4, "n": 6}
@@ -215,7 +215,7 @@ class Rules:
 
 
 @attrs.define
-class Wanted:
+class PlainAsk:
     """An ask of the plain algorithm."""
 
     leaf: str
@@ -230,11 +230,11 @@ class Wanted:
 
 
 @attrs.define
-class Plain:
+class PlainServices:
     """The plain algorithm."""
 
     rules: Rules
-    asks: dict[str, Wanted] = attrs.field(factory=dict[str, Wanted])
+    asks: dict[str, PlainAsk] = attrs.field(factory=dict[str, PlainAsk])
     capacity: dict[str, int] = attrs.field(factory=lambda: dict(NODES))
     open: dict[str, bool] = attrs.field(factory=lambda: dict.fromkeys(NODES, True))
     keepers: list[str] = attrs.field(factory=list[str])
@@ -243,15 +243,15 @@ class Plain:
     def used(self, node: str) -> int:
         return sum(ask.size for ask in self.asks.values() if ask.at == node)
 
-    def is_service(self, ask: Wanted) -> bool:
+    def is_service(self, ask: PlainAsk) -> bool:
         return ask.node is not None and ask.leaf == "a" and self.rules.services == "enabled"
 
-    def has_headroom(self, ask: Wanted) -> bool:
+    def has_headroom(self, ask: PlainAsk) -> bool:
         held = sum(one.size for one in self.asks.values() if one.leaf == ask.leaf and one.at)
         return held + ask.size <= self.rules.most.get(ask.leaf, 1000)
 
-    def lacks_room_only(self, ask: Wanted) -> bool:
-        """Say whether a service lacks nothing, or nothing but room."""
+    def lacks_room_only(self, ask: PlainAsk) -> bool:
+        """Return whether a service lacks nothing, or nothing but room."""
         return (
             self.is_service(ask)
             and ask.at is None
@@ -267,10 +267,10 @@ class Plain:
         ]
         return self.keepers != before
 
-    def fits(self, ask: Wanted, node: str) -> bool:
+    def fits(self, ask: PlainAsk, node: str) -> bool:
         return self.used(node) + ask.size <= self.capacity[node]
 
-    def may_use(self, ask: Wanted, node: str) -> bool:
+    def may_use(self, ask: PlainAsk, node: str) -> bool:
         kept = {self.asks[name].node for name in self.keepers}
         return (
             self.open[node]
@@ -278,7 +278,7 @@ class Plain:
             and (node not in kept or self.is_service(ask))
         )
 
-    def pending(self) -> list[Wanted]:
+    def pending(self) -> list[PlainAsk]:
         waiting = [ask for ask in self.asks.values() if ask.at is None]
         return sorted(
             waiting, key=lambda one: (one.leaf != self.rules.first, -one.priority, one.creation)
@@ -291,7 +291,7 @@ class Plain:
 
         return sorted(NODES, key=score)
 
-    def bind(self, ask: Wanted, node: str) -> None:
+    def bind(self, ask: PlainAsk, node: str) -> None:
         if ask.name in self.keepers:
             self.keepers.remove(ask.name)
         if ask.fails:
@@ -301,7 +301,7 @@ class Plain:
         ask.at, ask.age = node, self.bound
 
     def round(self) -> bool:
-        """Try each ask once; say whether anything changed."""
+        """Try each ask once; return whether anything changed."""
         tried: set[str] = set()
         changed = False
         while True:
@@ -320,11 +320,11 @@ class Plain:
                     self.bind(ask, node)
                     changed = True
                     break
-            # Whoever no longer lacks room alone keeps nothing.
+            # A service that lacks more than room keeps no node.
             self.prune()
 
     def serve(self) -> bool:
-        """Make room for the first service that can have it; say whether there was one."""
+        """Make room for the first service that can have it; return whether there was one."""
         for ask in self.pending():
             node = ask.node or ""
             if not self.lacks_room_only(ask) or self.fits(ask, node):
@@ -339,7 +339,7 @@ class Plain:
                 self.keepers.append(ask.name)
         return False
 
-    def victims(self, ask: Wanted, node: str) -> list[Wanted]:
+    def victims(self, ask: PlainAsk, node: str) -> list[PlainAsk]:
         there = [
             one
             for one in self.asks.values()
@@ -347,7 +347,7 @@ class Plain:
         ]
         there.sort(key=lambda one: (one.priority, -one.age))
         room = self.capacity[node] - self.used(node)
-        taken: list[Wanted] = []
+        taken: list[PlainAsk] = []
         while room < ask.size and there:
             taken.append(there.pop(0))
             room += taken[-1].size
@@ -369,11 +369,11 @@ class Plain:
 
 
 @attrs.define
-class Both:
+class BothSchedulers:
     """The scheduler and the plain algorithm, with the same events."""
 
-    made: Contest
-    plain: Plain
+    tree: Contest
+    plain: PlainServices
     count: int = 0
 
     def apply(self, draw: st.DataObject) -> Iterator[Event]:
@@ -390,7 +390,7 @@ class Both:
             size = draw.draw(st.integers(1, 4))
             priority = draw.draw(st.integers(0, 2))
             name = f"x{self.count}"
-            plain.asks[name] = Wanted(leaf, name, size, priority, node, self.count)
+            plain.asks[name] = PlainAsk(leaf, name, size, priority, node, self.count)
             yield AddAsk(leaf, name, Resources({"vcore": size}), priority=priority, node=node)
         elif kind == "end" and names:
             ask = plain.asks.pop(draw.draw(st.sampled_from(names)))
@@ -422,21 +422,21 @@ class Both:
 @settings(deadline=None)
 @given(draw=st.data())
 def test_the_outcome_is_that_of_the_plain_algorithm(draw: st.DataObject) -> None:
-    made = contest(share("a"), share("b"), **NODES)
-    both = Both(made, Plain(Rules()))
-    made.tell(both.configure(draw))
+    tree = contest(share("a"), share("b"), **NODES)
+    both = BothSchedulers(tree, PlainServices(Rules()))
+    tree.tell(both.configure(draw))
     for _ in range(draw.draw(st.integers(1, 8))):
         events: list[Event] = []
         for _ in range(draw.draw(st.integers(1, 4))):
             events.extend(both.apply(draw))
-        made.tell(*events)
+        tree.tell(*events)
         both.plain.settle()
 
         placed = {
             name: allocation.node
             for leaf in "ab"
-            for name, (allocation, _) in made.app(leaf).bound.items()
+            for name, (allocation, _) in tree.app(leaf).bound.items()
         }
         assert placed == {name: ask.at for name, ask in both.plain.asks.items() if ask.at}
-        kept = {node.name for node in made.state.nodes.nodes.values() if node.kept}
+        kept = {node.name for node in tree.state.nodes.nodes.values() if node.kept}
         assert kept == {both.plain.asks[name].node for name in both.plain.keepers}

@@ -48,10 +48,10 @@ def victim(
 
 
 def standing(*victims: Victim) -> LeafOnNode:
-    made = LeafOnNode()
+    leaf = LeafOnNode()
     for one in sorted(victims, key=lambda one: one.place):
-        made.put(one)
-    return made
+        leaf.put(one)
+    return leaf
 
 
 def look(victim_index: VictimIndex) -> None:
@@ -60,14 +60,14 @@ def look(victim_index: VictimIndex) -> None:
 
 
 def row_of(
-    made: Contest, victim_index: VictimIndex, leaf: str, *, by_priority: bool
+    tree: Contest, victim_index: VictimIndex, leaf: str, *, by_priority: bool
 ) -> list[Victim]:
-    row = all_at_once(victim_index.gather(made.leaf(leaf), by_priority=by_priority))
+    row = all_at_once(victim_index.gather(tree.leaf(leaf), by_priority=by_priority))
     return list(row.in_order(by_priority=by_priority))
 
 
-def members_of(made: Contest, victim_index: VictimIndex, leaf: str) -> list[Victim]:
-    return list(all_at_once(victim_index.gather(made.leaf(leaf), by_priority=True)).members)
+def members_of(tree: Contest, victim_index: VictimIndex, leaf: str) -> list[Victim]:
+    return list(all_at_once(victim_index.gather(tree.leaf(leaf), by_priority=True)).members)
 
 
 def asks_of(victims: list[Victim]) -> list[str]:
@@ -91,23 +91,23 @@ def test_a_member_is_as_old_as_its_wait() -> None:
 
 
 def test_a_victim_that_is_bound() -> None:
-    made = contest(share("b"), n=2)
-    made.tell(wish("b", "x"), wish("b", "y"))
-    found = made.victim("b/y")
+    tree = contest(share("b"), n=2)
+    tree.tell(wish("b", "x"), wish("b", "y"))
+    found = tree.victim("b/y")
 
-    assert (found.app, found.node.name, found.gang) == (made.app("b"), "n", None)
-    assert found.allocation is made.app("b").bound["y"][0]
+    assert (found.app, found.node.name, found.gang) == (tree.app("b"), "n", None)
+    assert found.allocation is tree.app("b").bound["y"][0]
     assert found.bound
     assert found.hold().bound
 
 
 def test_a_victim_that_waits() -> None:
-    made = contest(share("b"), n=1)
-    made.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2, app="b"))
-    found = made.victim("b/x-0")
+    tree = contest(share("b"), n=1)
+    tree.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2, app="b"))
+    found = tree.victim("b/x-0")
 
     assert not found.bound
-    assert found.gang is made.state.gangs["default/g"]
+    assert found.gang is tree.state.gangs["default/g"]
     assert found.gang is not None
     hold = found.hold()
     kept = found.gang.waiting[found.app.identity.key, "x-0"]
@@ -116,91 +116,91 @@ def test_a_victim_that_waits() -> None:
 
 
 def test_a_member_of_a_gang_that_has_timed_out_is_parked() -> None:
-    made = contest(share("b"), n=1)
-    made.tell(gang("g", 1), members("g", "x", app="b"))
-    assert not made.state.is_timed_out(made.victim("b/x").allocation.ask)
-    made.tell(gang("h", 1), members("h", "y", app="b", timed_out=True))
+    tree = contest(share("b"), n=1)
+    tree.tell(gang("g", 1), members("g", "x", app="b"))
+    assert not tree.state.is_timed_out(tree.victim("b/x").allocation.ask)
+    tree.tell(gang("h", 1), members("h", "y", app="b", timed_out=True))
 
-    assert made.state.is_timed_out(made.app("b").parked["y"])
+    assert tree.state.is_timed_out(tree.app("b").parked["y"])
 
 
-# What stands on one node
+# Victims on one node
 
 
 def test_what_stands_there_is_in_order() -> None:
-    made = standing(victim("a", 5, 1), victim("b", 0, 2), victim("c", 0, 3), victim("d", 9, 4))
+    tree = standing(victim("a", 5, 1), victim("b", 0, 2), victim("c", 0, 3), victim("d", 9, 4))
 
-    assert asks_of(made.in_order(by_priority=True)) == ["c", "b", "a", "d"]
-    assert asks_of(made.in_order(by_priority=False)) == ["d", "c", "b", "a"]
+    assert asks_of(tree.in_order(by_priority=True)) == ["c", "b", "a", "d"]
+    assert asks_of(tree.in_order(by_priority=False)) == ["d", "c", "b", "a"]
 
 
 def test_members_of_gangs_stand_by_themselves() -> None:
-    made = standing(victim("a", 1, member=True), victim("b"), victim("c", member=True))
+    tree = standing(victim("a", 1, member=True), victim("b"), victim("c", member=True))
 
-    assert asks_of(made.plain) == asks_of(made.in_order(by_priority=False)) == ["b"]
-    assert asks_of(made.members) == ["c", "a"]
+    assert asks_of(tree.plain) == asks_of(tree.in_order(by_priority=False)) == ["b"]
+    assert asks_of(tree.members) == ["c", "a"]
 
 
 @pytest.mark.parametrize("member", [False, True])
 def test_the_lowest_priority_of_plain_asks_and_members(member: bool) -> None:
-    made = standing(victim("a", 5), victim("b", 3, member=member), victim("c", 7, member=True))
+    tree = standing(victim("a", 5), victim("b", 3, member=member), victim("c", 7, member=True))
 
-    assert made.lowest() == 3
+    assert tree.lowest() == 3
 
 
 def test_how_much_there_is_and_the_most_of_one() -> None:
-    made = standing(victim("a", vcore=3, memory=1), victim("b", member=True, vcore=2))
+    tree = standing(victim("a", vcore=3, memory=1), victim("b", member=True, vcore=2))
 
-    assert made.amounts == {"vcore": 5, "memory": 1}
-    assert [made.largest(name) for name in ("vcore", "memory", "gpu")] == [3, 1, 0]
+    assert tree.amounts == {"vcore": 5, "memory": 1}
+    assert [tree.largest(name) for name in ("vcore", "memory", "gpu")] == [3, 1, 0]
 
 
-# What stands on all nodes
+# Victims on all nodes
 
 
 def test_a_node_that_nobody_stands_on() -> None:
-    made = contest(share("b"), n=1)
+    tree = contest(share("b"), n=1)
 
-    assert made.victim_index().on(made.state.nodes.nodes["n"]).by_leaf() == {}
+    assert tree.victim_index().on(tree.state.nodes.nodes["n"]).by_leaf() == {}
 
 
 def test_each_leaf_stands_for_itself() -> None:
-    made = contest(share("a"), share("b"), n=3)
-    made.tell(wish("a", "x"), wish("b", "y"), wish("b", "z", 1))
-    there = made.victim_index().on(made.state.nodes.nodes["n"]).by_leaf()
+    tree = contest(share("a"), share("b"), n=3)
+    tree.tell(wish("a", "x"), wish("b", "y"), wish("b", "z", 1))
+    there = tree.victim_index().on(tree.state.nodes.nodes["n"]).by_leaf()
 
     assert {key: asks_of(one.plain) for key, one in there.items()} == {
-        made.leaf("a").key: ["x"],
-        made.leaf("b").key: ["y", "z"],
+        tree.leaf("a").key: ["x"],
+        tree.leaf("b").key: ["y", "z"],
     }
 
 
 def test_those_of_a_leaf_on_all_nodes_in_one_order() -> None:
-    made = contest(share("b"), m=2, n=2)
+    tree = contest(share("b"), m=2, n=2)
     for name, priority, node in (("w", 1, "n"), ("x", 0, "m"), ("y", 1, "m"), ("z", 0, "n")):
-        made.tell(wish("b", name, priority, node=node))
-    victim_index = made.victim_index()
+        tree.tell(wish("b", name, priority, node=node))
+    victim_index = tree.victim_index()
 
-    assert asks_of(row_of(made, victim_index, "b", by_priority=True)) == ["z", "x", "y", "w"]
-    assert asks_of(row_of(made, victim_index, "b", by_priority=False)) == ["z", "y", "x", "w"]
+    assert asks_of(row_of(tree, victim_index, "b", by_priority=True)) == ["z", "x", "y", "w"]
+    assert asks_of(row_of(tree, victim_index, "b", by_priority=False)) == ["z", "y", "x", "w"]
 
 
 def test_members_of_a_leaf_on_all_nodes() -> None:
-    made = contest(share("a"), share("b"), m=1, n=3)
-    made.tell(gang("g", 2), members("g", "x", 2, app="b"), wish("b", "y"), wish("a", "z"))
-    victim_index = made.victim_index()
+    tree = contest(share("a"), share("b"), m=1, n=3)
+    tree.tell(gang("g", 2), members("g", "x", 2, app="b"), wish("b", "y"), wish("a", "z"))
+    victim_index = tree.victim_index()
 
-    assert set(asks_of(members_of(made, victim_index, "b"))) == {"x-0", "x-1"}
-    assert members_of(made, victim_index, "a") == []
+    assert set(asks_of(members_of(tree, victim_index, "b"))) == {"x-0", "x-1"}
+    assert members_of(tree, victim_index, "a") == []
 
 
 def test_only_nodes_that_have_changed_are_looked_at_again() -> None:
-    made = contest(share("b"), m=1, n=1)
-    made.tell(wish("b", "x", node="m"), wish("b", "y", node="n"))
-    victim_index, nodes, key = VictimIndex(made.state), made.state.nodes.nodes, made.leaf("b").key
+    tree = contest(share("b"), m=1, n=1)
+    tree.tell(wish("b", "x", node="m"), wish("b", "y", node="n"))
+    victim_index, nodes, key = VictimIndex(tree.state), tree.state.nodes.nodes, tree.leaf("b").key
     look(victim_index)
     before = [victim_index.on(nodes[name]).by_leaf()[key] for name in "mn"]
-    made.tell(Release("b", "y"), wish("b", "z", node="n"))
+    tree.tell(Release("b", "y"), wish("b", "z", node="n"))
     look(victim_index)
 
     after = [victim_index.on(nodes[name]).by_leaf()[key] for name in "mn"]
@@ -209,25 +209,25 @@ def test_only_nodes_that_have_changed_are_looked_at_again() -> None:
 
 
 def test_a_member_that_waited_and_is_bound_now() -> None:
-    made = contest(share("b"), m=1)
-    made.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2, app="b"))
-    victim_index, key = VictimIndex(made.state), made.leaf("b").key
-    node = made.state.nodes.nodes["m"]
+    tree = contest(share("b"), m=1)
+    tree.tell(gang("g", 2, mode=LOOSE), members("g", "x", 2, app="b"))
+    victim_index, key = VictimIndex(tree.state), tree.leaf("b").key
+    node = tree.state.nodes.nodes["m"]
     look(victim_index)
     assert [one.bound for one in victim_index.on(node).by_leaf()[key].members] == [False]
-    made.tell(AddNode("n", Resources({"vcore": 1})))
+    tree.tell(AddNode("n", Resources({"vcore": 1})))
     look(victim_index)
 
     assert [one.bound for one in victim_index.on(node).by_leaf()[key].members] == [True]
 
 
 def test_if_changes_are_not_recorded_all_are_compared() -> None:
-    made = contest(share("b"), m=5)
-    made.tell(wish("b", "v"), wish("b", "w"), wish("b", "x"))
-    victim_index, node = VictimIndex(made.state), made.state.nodes.nodes["m"]
+    tree = contest(share("b"), m=5)
+    tree.tell(wish("b", "v"), wish("b", "w"), wish("b", "x"))
+    victim_index, node = VictimIndex(tree.state), tree.state.nodes.nodes["m"]
     look(victim_index)
-    kept = victim_index.on(node).held[made.app("b").identity.key, "v"]
-    made.tell(Release("b", "w"), Release("b", "x"), wish("b", "x", 1), wish("b", "y"))
+    kept = victim_index.on(node).held[tree.app("b").identity.key, "v"]
+    tree.tell(Release("b", "w"), Release("b", "x"), wish("b", "x", 1), wish("b", "y"))
     assert node.changed
     node.changed = None
     look(victim_index)
@@ -243,16 +243,16 @@ def test_if_changes_are_not_recorded_all_are_compared() -> None:
 
 
 def test_a_node_that_is_lost_is_forgotten() -> None:
-    made = contest(share("b"), n=1)
-    made.tell(wish("b"))
-    victim_index, key = VictimIndex(made.state), made.leaf("b").key
+    tree = contest(share("b"), n=1)
+    tree.tell(wish("b"))
+    victim_index, key = VictimIndex(tree.state), tree.leaf("b").key
     look(victim_index)
     assert victim_index.lowest_of(key) == 0
-    made.tell(RemoveNode("n"))
+    tree.tell(RemoveNode("n"))
     look(victim_index)
 
     assert victim_index.lowest_of(key) is None
-    assert row_of(made, victim_index, "b", by_priority=True) == []
+    assert row_of(tree, victim_index, "b", by_priority=True) == []
 
 
 NODES = st.sampled_from("lmn")
@@ -269,44 +269,44 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.made: Contest = contest(share("a"), share("b"), l=3, m=self.room)
-        self.victim_index = VictimIndex(self.made.state)
+        self.tree: Contest = contest(share("a"), share("b"), l=3, m=self.room)
+        self.victim_index = VictimIndex(self.tree.state)
         self.numbers = 0
 
     @rule(app=LEAVES, priority=PRIORITIES, vcore=st.integers(1, 2), node=st.none() | NODES)
     def add(self, app: str, priority: int, vcore: int, node: str | None) -> None:
         self.numbers += 1
         event = wish(app, f"x{self.numbers}", priority, node=node, vcore=vcore)
-        self.made.settle(event)
+        self.tree.settle(event)
 
     @rule(app=LEAVES, priority=PRIORITIES, need=st.integers(1, 3), count=st.integers(1, 3))
     def add_gang(self, app: str, priority: int, need: int, count: int) -> None:
         self.numbers += 1
         name = f"g{self.numbers}"
         event = members(name, name, count, app=app, priority=priority)
-        self.made.settle(gang(name, need, mode=LOOSE), event)
+        self.tree.settle(gang(name, need, mode=LOOSE), event)
 
-    @precondition(lambda self: any(app.bound for app in self.made.state.apps.values()))
+    @precondition(lambda self: any(app.bound for app in self.tree.state.apps.values()))
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
-        apps = self.made.state.apps.values()
+        apps = self.tree.state.apps.values()
         bound = [(app.identity.name, name) for app in apps for name in app.bound]
-        self.made.settle(Release(*data.draw(st.sampled_from(bound))))
+        self.tree.settle(Release(*data.draw(st.sampled_from(bound))))
 
     @rule(name=NODES, vcore=st.integers(0, 4))
     def change_node(self, name: str, vcore: int) -> None:
         """Add a node, change it, or take it away with everything on it."""
         capacity = Resources({"vcore": vcore})
-        if name not in self.made.state.nodes.nodes:
-            self.made.settle(AddNode(name, capacity))
+        if name not in self.tree.state.nodes.nodes:
+            self.tree.settle(AddNode(name, capacity))
         elif vcore:
-            self.made.settle(UpdateNode(name, capacity))
+            self.tree.settle(UpdateNode(name, capacity))
         else:
-            self.made.settle(RemoveNode(name))
+            self.tree.settle(RemoveNode(name))
 
     @rule()
     def check(self) -> None:
-        state = self.made.state
+        state = self.tree.state
         look(self.victim_index)
         self.victim_index.check()
         everything = [
@@ -316,17 +316,17 @@ class Histories(RuleBasedStateMachine):
         ]
         assert self.shown() == self.fresh(everything)
         for leaf in "ab":
-            key = self.made.leaf(leaf).key
-            here = [one for one in everything if one.app.identity.leaf == key]
-            plain = sorted((one for one in here if one.gang is None), key=lambda one: one.place)
-            found = tuple(row_of(self.made, self.victim_index, leaf, by_priority=True))
+            key = self.tree.leaf(leaf).key
+            on_leaf = [one for one in everything if one.app.identity.leaf == key]
+            plain = sorted((one for one in on_leaf if one.gang is None), key=lambda one: one.place)
+            found = tuple(row_of(self.tree, self.victim_index, leaf, by_priority=True))
             assert names(found) == names(tuple(plain))
-            newest = tuple(row_of(self.made, self.victim_index, leaf, by_priority=False))
+            newest = tuple(row_of(self.tree, self.victim_index, leaf, by_priority=False))
             assert names(newest) == names(tuple(sorted(plain, key=lambda one: one.age)))
-            assert {names((one,)) for one in members_of(self.made, self.victim_index, leaf)} == {
-                names((one,)) for one in here if one.gang is not None
+            assert {names((one,)) for one in members_of(self.tree, self.victim_index, leaf)} == {
+                names((one,)) for one in on_leaf if one.gang is not None
             }
-            lowest = min((one.place[0] for one in here), default=None)
+            lowest = min((one.place[0] for one in on_leaf), default=None)
             assert self.victim_index.lowest_of(key) == lowest
         amounts = [one.allocation.ask.resources["vcore"] for one in everything]
         assert self.victim_index.largest("vcore") == max(amounts, default=0)
@@ -366,7 +366,7 @@ class Histories(RuleBasedStateMachine):
                 [f"{two.allocation.ask.name} {two.bound}" for two in one.members],
                 one.amounts["vcore"],
             )
-            for node in self.made.state.nodes.in_order()
+            for node in self.tree.state.nodes.in_order()
             for leaf, one in self.victim_index.on(node).by_leaf().items()
         }
 
@@ -388,7 +388,7 @@ class Histories(RuleBasedStateMachine):
         }
 
 
-class Crowded(Histories):
+class CrowdedHistories(Histories):
     """The same with so many victims on a node that few of them change at a time."""
 
     room = 60
@@ -403,17 +403,17 @@ class Crowded(Histories):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=30, stateful_step_count=30)
-TestCrowded = Crowded.TestCase
+TestCrowded = CrowdedHistories.TestCase
 TestCrowded.settings = settings(max_examples=20, stateful_step_count=20)
 
 
 def test_nodes_that_are_gone_are_forgotten() -> None:
-    made = contest(share("a"), m=1, n=1)
-    made.tell(wish("a", "x", node="m"), wish("a", "y", 5, node="n"))
-    leaf, victim_index = made.leaf("a"), VictimIndex(made.state)
+    tree = contest(share("a"), m=1, n=1)
+    tree.tell(wish("a", "x", node="m"), wish("a", "y", 5, node="n"))
+    leaf, victim_index = tree.leaf("a"), VictimIndex(tree.state)
     look(victim_index)
     assert victim_index.lowest_of(leaf.key) == 0
-    made.tell(RemoveNode("m"))
+    tree.tell(RemoveNode("m"))
     look(victim_index)
 
     assert victim_index.lowest_of(leaf.key) == 5
@@ -557,8 +557,8 @@ def test_types_do_not_mix_however_often_they_change() -> None:
 def test_the_ends_are_those_of_what_is_there(changes: list[tuple[bool, int]]) -> None:
     counts = NumberCounts()
     now: list[int] = []
-    for comes, number in changes:
-        if comes:
+    for is_added, number in changes:
+        if is_added:
             counts.add(number)
             now.append(number)
         elif number in now:
