@@ -36,14 +36,14 @@ def say(**message: object) -> None:
 
 
 def beat() -> None:
-    told: object = None
+    reported: object = None
     while True:
         nodes: list[Any] = []
         with suppress(FileNotFoundError):
             nodes = json.loads((FOLDER / "nodes.json").read_text())
-        if nodes != told:
+        if nodes != reported:
             say(say="nodes", nodes=nodes)
-            told = nodes
+            reported = nodes
         say(say="beat")
         time.sleep(0.1)
 

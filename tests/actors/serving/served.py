@@ -166,12 +166,12 @@ class Served:
             try:
                 line = self._queue.get(timeout=PATIENCE_S)
             except Empty:
-                told = "\n".join(self.lines)
-                msg = f"no line like {pattern!r} in {PATIENCE_S} s:\n{told}"
+                lines = "\n".join(self.lines)
+                msg = f"no line like {pattern!r} in {PATIENCE_S} s:\n{lines}"
                 raise AssertionError(msg) from None
             if line is None:
-                told = "\n".join(self.lines)
-                msg = f"it ended before a line like {pattern!r}:\n{told}"
+                lines = "\n".join(self.lines)
+                msg = f"it ended before a line like {pattern!r}:\n{lines}"
                 raise AssertionError(msg)
             self.lines.append(line)
             if re.search(pattern, line):
@@ -233,7 +233,7 @@ class Here:
             listen=("127.0.0.1:0",),
             backend=backend,
         )
-        self._told: queue.Queue[str | BaseException] = queue.Queue()
+        self._started: queue.Queue[str | BaseException] = queue.Queue()
         self._token: trio.lowlevel.TrioToken | None = None
         self._ends: trio.Event | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -243,21 +243,21 @@ class Here:
         try:
             trio.run(self._serve)
         except BaseException as error:  # noqa: BLE001 - the test raises it
-            self._told.put(error)
+            self._started.put(error)
 
     async def _serve(self) -> None:
         self._token, self._ends = trio.lowlevel.current_trio_token(), trio.Event()
         await serve(self._options, ends=self._ends, listening=self._listening)
 
     def _listening(self, addresses: Sequence[str]) -> None:
-        self._told.put(addresses[0])
+        self._started.put(addresses[0])
 
     def __enter__(self) -> Self:
         self._thread.start()
-        told = self._told.get(timeout=PATIENCE_S)
-        if isinstance(told, BaseException):
-            raise told
-        self.client = httpx.Client(base_url=told, timeout=PATIENCE_S, trust_env=False)
+        started = self._started.get(timeout=PATIENCE_S)
+        if isinstance(started, BaseException):
+            raise started
+        self.client = httpx.Client(base_url=started, timeout=PATIENCE_S, trust_env=False)
         self._wait_until_ready()
         return self
 
@@ -279,8 +279,8 @@ class Here:
         self._token.run_sync_soon(self._ends.set)
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
-        while error is None and not self._told.empty():
-            left = self._told.get()
+        while error is None and not self._started.empty():
+            left = self._started.get()
             if isinstance(left, BaseException):
                 raise left
 

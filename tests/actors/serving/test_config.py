@@ -311,14 +311,14 @@ def test_a_renewal_while_the_node_is_added_never_says_that_it_has_no_lease(
     for number in range(5):
         coming = threading.Thread(target=come, args=(f"n{number}",))
         coming.start()
-        told = 404
+        status = 404
         began = time.monotonic()
-        while told == 404:
+        while status == 404:
             assert time.monotonic() - began < PATIENCE_S, "the node has never come"
-            told = renew(served, f"n{number}-0").status_code
+            status = renew(served, f"n{number}-0").status_code
         coming.join(PATIENCE_S)
 
-        assert told == 200
+        assert status == 200
 
 
 def test_what_is_added_again_has_only_its_own_lease(served: Served) -> None:

@@ -127,7 +127,7 @@ def test_a_decision_of_the_future_is_refused(served: Served, accept: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "problem"),
     [
         ("after=-1", "after: '-1': must be a whole number from 0"),
         ("after=x", "after: 'x': must be a whole number"),
@@ -137,11 +137,11 @@ def test_a_decision_of_the_future_is_refused(served: Served, accept: str) -> Non
         ("queue=", "queue: '': must not be empty"),
     ],
 )
-def test_wrong_parameters_are_refused(served: Served, query: str, told: str) -> None:
+def test_wrong_parameters_are_refused(served: Served, query: str, problem: str) -> None:
     answer = served.client.get(f"{PATH}?{query}")
 
     assert answer.status_code == 400
-    assert told in answer.json()["detail"]
+    assert problem in answer.json()["detail"]
 
 
 # STREAM-3

@@ -566,11 +566,11 @@ def test_whatever_is_sent_the_things_of_others_stay(crowd: People, seed: int) ->
     for _ in range(60):
         who = chance.choice(SENDERS)
         events = [random_event(chance, who) for _ in range(chance.randrange(1, 6))]
-        told = crowd.send(who, *events, dry_run="true")
-        assert crowd.send(who, *events) == told
-        carried_out += told.count(None)
+        errors = crowd.send(who, *events, dry_run="true")
+        assert crowd.send(who, *events) == errors
+        carried_out += errors.count(None)
         after = Things.of(crowd)
-        assert after.besides(who) == before.besides(who), (who, events, told)
+        assert after.besides(who) == before.besides(who), (who, events, errors)
         after.check()
         before = after
     assert carried_out > 20

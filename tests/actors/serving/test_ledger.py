@@ -342,9 +342,12 @@ def test_the_accounts_are_bounded_and_lose_nothing() -> None:
         account.take({"vcore": 1}, number * SECOND_US)
         account.give_back({"vcore": 1}, number * SECOND_US + 1)
     assert len(accounts.users) == MOST
-    told = list(accounts.labelled((MOST + NAMED) * SECOND_US))
-    assert [name for name, _, _ in told] == [*(f"user-{number}" for number in range(NAMED)), None]
-    assert sum(used.areas["vcore"] for _, _, used in told) == MOST + NAMED
+    labelled = list(accounts.labelled((MOST + NAMED) * SECOND_US))
+    assert [name for name, _, _ in labelled] == [
+        *(f"user-{number}" for number in range(NAMED)),
+        None,
+    ]
+    assert sum(used.areas["vcore"] for _, _, used in labelled) == MOST + NAMED
 
 
 def test_hours_are_told_as_people_count_them() -> None:

@@ -79,15 +79,15 @@ def test_an_open_address_is_refused_at_the_start() -> None:
 def test_an_address_that_is_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = refused(f"--listen=127.0.0.1:{port}", f"--state={tmp_path / 'state'}")
-        assert f"listen: 127.0.0.1:{port}: another process listens there" in told
+        output = refused(f"--listen=127.0.0.1:{port}", f"--state={tmp_path / 'state'}")
+        assert f"listen: 127.0.0.1:{port}: another process listens there" in output
     assert not (tmp_path / "state").exists()
 
 
 def test_an_address_that_this_machine_does_not_have(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("", encoding="utf-8")
-    told = refused("--listen=192.0.2.1:0", f"--tokens={tmp_path / 'tokens'}")
-    assert "listen: 192.0.2.1:0: Cannot assign requested address" in told
+    output = refused("--listen=192.0.2.1:0", f"--tokens={tmp_path / 'tokens'}")
+    assert "listen: 192.0.2.1:0: Cannot assign requested address" in output
 
 
 def test_several_addresses(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_the_socket_of_a_process_that_was_killed(tmp_path: Path) -> None:
 def test_the_socket_of_a_process_that_runs(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with Served(tmp_path, listen=[f"unix:{path}"]) as served:
-        told = refused(f"--listen=unix:{path}")
-        assert f"listen: unix:{path}: another process listens there" in told
+        output = refused(f"--listen=unix:{path}")
+        assert f"listen: unix:{path}: another process listens there" in output
         assert served.client.get("/healthz").status_code == 200
 
 
@@ -238,8 +238,8 @@ def test_a_client_that_does_not_trust_it(secure: Served) -> None:
 
 def test_a_certificate_that_is_none(tmp_path: Path, authority: Authority) -> None:
     (tmp_path / "nonsense").write_text("nonsense", encoding="utf-8")
-    told = refused(f"--tls-cert={tmp_path / 'nonsense'}", authority.arguments[1])
-    assert f"TLS: {tmp_path / 'nonsense'} with " in told
+    output = refused(f"--tls-cert={tmp_path / 'nonsense'}", authority.arguments[1])
+    assert f"TLS: {tmp_path / 'nonsense'} with " in output
 
 
 # ACCESS-8: the names under which it answers

@@ -250,9 +250,9 @@ def test_fields(here: Here) -> None:
 
 @pytest.mark.parametrize("one", LISTS)
 def test_unknown_fields_are_refused(here: Here, one: str) -> None:
-    told = here.get(f"/api/v1/{one}", 400, fields="none")["detail"]
+    detail = here.get(f"/api/v1/{one}", 400, fields="none")["detail"]
 
-    assert told.startswith("fields: 'none': must be names out of ")
+    assert detail.startswith("fields: 'none': must be names out of ")
     # What only single items have is no field of a list.
     assert here.get("/api/v1/asks", 400, fields="command")["parameter"] == "fields"
 
@@ -274,10 +274,10 @@ def test_unknown_fields_are_refused(here: Here, one: str) -> None:
     ],
 )
 def test_wrong_parameters_are_refused(here: Here, path: str, parameter: str, value: str) -> None:
-    told = here.get(f"/api/v1/{path}", 400, **{parameter: value})
+    problem = here.get(f"/api/v1/{path}", 400, **{parameter: value})
 
-    assert told["parameter"] == parameter
-    assert told["detail"].startswith(parameter)
+    assert problem["parameter"] == parameter
+    assert problem["detail"].startswith(parameter)
 
 
 def test_a_cursor_of_another_list_is_refused(here: Here) -> None:
@@ -302,10 +302,10 @@ def test_a_cursor_of_another_list_is_refused(here: Here) -> None:
     ],
 )
 def test_unknown_names(here: Here, path: str, meant: str) -> None:
-    told = here.get(f"/api/v1/{path}", 404)
+    problem = here.get(f"/api/v1/{path}", 404)
 
-    assert told["title"] == "Not Found"
-    assert meant in told["detail"]
+    assert problem["title"] == "Not Found"
+    assert meant in problem["detail"]
 
 
 FEEDS = Path(__file__).parents[2] / "feeds"
@@ -324,8 +324,8 @@ def differences(here: Here, truth: Truth) -> Iterator[str]:
         ("nodes", truth.nodes()),
     ):
         for limit in (1000, 3):
-            for told in same(here.all(f"/api/v1/{name}", limit), wanted):
-                yield f"{name}: {told}"
+            for difference in same(here.all(f"/api/v1/{name}", limit), wanted):
+                yield f"{name}: {difference}"
     yield from of_filters(here, truth.asks())
     yield from of_singles(here, truth)
 
@@ -351,8 +351,8 @@ def of_filters(here: Here, asks: list[Item]) -> Iterator[str]:
         ),
     ]
     for field, value, wanted in filters:
-        for told in same(here.all("/api/v1/asks", 2, **{field: value}), wanted):
-            yield f"asks?{field}={value}: {told}"
+        for difference in same(here.all("/api/v1/asks", 2, **{field: value}), wanted):
+            yield f"asks?{field}={value}: {difference}"
 
 
 def of_singles(here: Here, truth: Truth) -> Iterator[str]:

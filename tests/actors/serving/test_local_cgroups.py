@@ -76,9 +76,9 @@ def begin(served: Served, folder: Path) -> Path:
 def ordered(folder: Path, command: str, cgroup: Path) -> JobSpec:
     about: dict[str, object] = {"app": "a", "ask": "k", "number": 1, "attempt": 1}
     shell = ("/bin/sh", "-c", command)
-    log, told = folder / "1.log", folder / "1.json"
+    log, report = folder / "1.log", folder / "1.json"
     env, where = dict(os.environ), str(folder)
-    return JobSpec(shell, env, where, None, about, log, 10_000, told, 0.3, cgroup)
+    return JobSpec(shell, env, where, None, about, log, 10_000, report, 0.3, cgroup)
 
 
 def left(folder: Path) -> int:

@@ -189,8 +189,8 @@ def test_a_keeper_that_was_killed(tmp_path: Path) -> None:
         assert "began" in output(served.client, "k", attempt=1)
 
     assert ends_of(found, "k") == [("bind_failed", WITH_KEEPER), ("completed", None)]
-    told = json.loads((tmp_path / "state" / "logs" / "a" / "k" / "1.json").read_text())
-    assert told["error"] == "it was ended with its keeper, or with the machine; nobody knows how"
+    report = json.loads((tmp_path / "state" / "logs" / "a" / "k" / "1.json").read_text())
+    assert report["error"] == "it was ended with its keeper, or with the machine; nobody knows how"
 
 
 def test_a_keeper_that_was_killed_while_there_was_no_service(tmp_path: Path) -> None:
@@ -372,8 +372,8 @@ def recorded(folder: Path, command: str, number: int = 1) -> Job:
     (folder / "jobs").mkdir(exist_ok=True)
     about: dict[str, object] = {"app": "a", "ask": "k", "number": number, "attempt": 1}
     shell = ("/bin/sh", "-c", command)
-    log, told = folder / "1.log", folder / "1.json"
-    order = JobSpec(shell, dict(os.environ), str(folder), None, about, log, 10_000, told, 0.3)
+    log, report = folder / "1.log", folder / "1.json"
+    order = JobSpec(shell, dict(os.environ), str(folder), None, about, log, 10_000, report, 0.3)
     return record(folder / "jobs", order)
 
 
@@ -410,9 +410,9 @@ def test_how_a_command_ended(tmp_path: Path, command: str, result: CommandResult
     assert 0 < found.cpu_us < 60 * 10**6
     assert found.max_memory is not None
     assert found.max_memory > 0
-    told = json.loads((tmp_path / "1.json").read_text())
-    assert told["started_us"] <= told["ended_us"]
-    assert (told["ask"], told.get("exit_status")) == ("k", result.exit_status)
+    report = json.loads((tmp_path / "1.json").read_text())
+    assert report["started_us"] <= report["ended_us"]
+    assert (report["ask"], report.get("exit_status")) == ("k", result.exit_status)
 
 
 def test_of_one_record_there_is_one_keeper(tmp_path: Path) -> None:

@@ -178,13 +178,13 @@ def test_an_answer(
         sent += answer.piece(part, is_last=False)
     sent += answer.piece(b"", is_last=True)
 
-    told = sent.partition(b"date: ")[2].partition(b"\r\n")[0]
+    date = sent.partition(b"date: ")[2].partition(b"\r\n")[0]
     server = h11.Connection(h11.SERVER)
     server.receive_data(data)
     while server.their_state not in {h11.DONE, h11.MUST_CLOSE}:
         server.next_event()
     events: list[h11.Event] = [
-        h11.Response(status_code=status, headers=[*headers, (b"date", told)]),
+        h11.Response(status_code=status, headers=[*headers, (b"date", date)]),
         *(h11.Data(data=part) for part in parts if has_body and method != b"HEAD"),
         h11.EndOfMessage(),
     ]

@@ -365,5 +365,5 @@ def test_warnings_of_others_are_in_the_log() -> None:
         logging.getLogger("muster.store").warning("the clock was set back")
         logging.getLogger("trio.serve_listeners").error("no file left")
     logging.getLogger("muster.store").warning("nobody hears this")
-    told = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
-    assert told == ["the clock was set back", "no file left"]
+    messages = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
+    assert messages == ["the clock was set back", "no file left"]

@@ -67,5 +67,5 @@ def test_yunikorn_is_told_what_is_occupied(served: Served) -> None:
 
 # REASON-12
 def test_why_says_what_is_reserved(served: Served) -> None:
-    told = run("why", "a/waits", "--server", served.urls[0]).stdout
-    assert "1 node would have room if nothing were reserved there" in " ".join(told.split())
+    output = run("why", "a/waits", "--server", served.urls[0]).stdout
+    assert "1 node would have room if nothing were reserved there" in " ".join(output.split())

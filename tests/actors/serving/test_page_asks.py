@@ -221,7 +221,7 @@ def test_what_a_button_would_lead_to_is_summed_up(tmp_path: Path) -> None:
 
 # PAGE-42
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "shown"),
     [
         ("in 14.439512 s it may reclaim", "In 14.4 s it may reclaim."),
         ("in 754.4 s it may reclaim", "In 12 min 34 s it may reclaim."),
@@ -230,8 +230,8 @@ def test_what_a_button_would_lead_to_is_summed_up(tmp_path: Path) -> None:
         ("root.a has 2.5 vcore of 3.25", "root.a has 2.5 vcore of 3.25."),
     ],
 )
-def test_a_reason_says_times_with_the_digits_that_matter(message: str, told: str) -> None:
-    assert sentence(message) == told
+def test_a_reason_says_times_with_the_digits_that_matter(message: str, shown: str) -> None:
+    assert sentence(message) == shown
 
 
 # PAGE-43, OUTLOOK-33
@@ -318,7 +318,7 @@ def test_a_history_goes_on_in_the_store(tmp_path: Path) -> None:
     with Here(state, config) as here:
         here.post(*EVENTS)
         here.post(release("front"))
-        told = found(here.client, "/asks/shop/front")
+        first = found(here.client, "/asks/shop/front")
     with Here(state, config) as here:
         page = here.client.get("/asks/shop/front")
         assert "released" not in text_of(page)
@@ -326,7 +326,7 @@ def test_a_history_goes_on_in_the_store(tmp_path: Path) -> None:
         assert more is not None
         earlier = found(here.client, more[1], **json.loads(more[2]))
 
-        lines = re.findall(r"(?:released \(completed\)|bound|assigned) on n1", told)
+        lines = re.findall(r"(?:released \(completed\)|bound|assigned) on n1", first)
         assert lines == ["released (completed) on n1", "bound on n1", "assigned on n1"]
         assert re.findall(r"(?:released \(completed\)|bound|assigned) on n1", earlier) == lines
         assert "This is everything since it was added." in earlier
@@ -334,10 +334,10 @@ def test_a_history_goes_on_in_the_store(tmp_path: Path) -> None:
         assert wrong.status_code == 400
 
 
-def history_of(said: str) -> tuple[list[str], list[str]]:
+def history_of(page: str) -> tuple[list[str], list[str]]:
     """Return what a page says was decided about its subject, and about earlier ones of its name."""
-    told = said.partition("History")[2]
-    own, _, former = told.partition("An earlier ")
+    history = page.partition("History")[2]
+    own, _, former = history.partition("An earlier ")
     form = r"assigned|bound|released \(\w+\)|added|refused|application \w+"
     return re.findall(form, own), re.findall(form, former)
 
@@ -493,15 +493,15 @@ def test_who_may_not_apply_a_change_sees_why(tmp_path: Path) -> None:
         helps, ask, own = "/asks/shop/cart-1/helps", "/asks/shop/cart-1", "/asks/train/worker-0"
 
         log_in(served.client, Role.READER)
-        told = found(served.client, helps)
-        assert "This needs the role submitter" in told
-        assert '"op"' in told
-        assert "Apply" not in told
+        shown = found(served.client, helps)
+        assert "This needs the role submitter" in shown
+        assert '"op"' in shown
+        assert "Apply" not in shown
         assert "Cancel this" not in found(served.client, ask)
         log_in(served.client, Role.SUBMITTER)
-        told = found(served.client, helps)
-        assert "op: this needs the role admin" in told
-        assert "Apply" not in told
+        shown = found(served.client, helps)
+        assert "op: this needs the role admin" in shown
+        assert "Apply" not in shown
         assert "app: 'shop' belongs to 'ann'" in found(served.client, ask)
         assert "Cancel this ask" in found(served.client, own)
         assert "belongs to" not in found(served.client, own)

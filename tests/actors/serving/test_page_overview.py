@@ -71,7 +71,7 @@ def test_figures_are_those_of_the_state(served: Served) -> None:
     served.client.post("/api/v1/events", json=EVENTS)
     text = shown(served)
 
-    for told in (
+    for words in (
         "75.0 % of vcore used 6 of 8 cores",
         "2 asks pending",
         "0 asks waiting",
@@ -79,7 +79,7 @@ def test_figures_are_those_of_the_state(served: Served) -> None:
         "1 application in 3 queues",
         "1 node all schedulable",
     ):
-        assert told in text, told
+        assert words in text, words
 
 
 # PAGE-13, PAGE-14
@@ -136,9 +136,9 @@ def test_what_was_refused_outlasts_a_restart(tmp_path: Path) -> None:
     with Served(tmp_path, "--state", str(state)) as served:
         after = shown(served)
 
-    for told in ("remove_node node: 'ghost' is unknown", "2 asks bound.", "is bound to n 1"):
-        assert told in before
-        assert told in after
+    for words in ("remove_node node: 'ghost' is unknown", "2 asks bound.", "is bound to n 1"):
+        assert words in before
+        assert words in after
     assert f"Kept in {state}" in after
 
 
@@ -182,10 +182,10 @@ def test_the_past_is_shown_as_it_was(tmp_path: Path) -> None:
         served.client.post("/api/v1/events", json=more)
         present, past = shown(served), shown(served, f"/?at={at}")
 
-    for told in ("4 asks pending", "0 asks running", "'other' is unknown", "application later"):
-        assert told in present, told
-        assert told not in past, told
-    for told in (
+    for words in ("4 asks pending", "0 asks running", "'other' is unknown", "application later"):
+        assert words in present, words
+        assert words not in past, words
+    for words in (
         "75.0 % of vcore used",
         "2 asks pending",
         "2 asks running",
@@ -195,7 +195,7 @@ def test_the_past_is_shown_as_it_was(tmp_path: Path) -> None:
         "is bound to n 1",
         "'ghost' is unknown",
     ):
-        assert told in past, told
+        assert words in past, words
     assert "The scheduler is ready" not in past
 
 
@@ -261,7 +261,7 @@ def here() -> Iterator[Here]:
 
 # PAGE-49
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reason"),
     [
         ("whole", "The gang needs 12 whole in all; all nodes together have 8."),
         ("split", "The gang needs 12 split in all; all nodes together have 8."),
@@ -277,9 +277,9 @@ def here() -> Iterator[Here]:
     ],
 )
 def test_a_gang_that_needs_more_than_there_is_says_so_first(
-    here: Here, name: str, told: str
+    here: Here, name: str, reason: str
 ) -> None:
-    assert f"Why it does not start {told}" in found(here.client, f"/gangs/ns/{name}")
+    assert f"Why it does not start {reason}" in found(here.client, f"/gangs/ns/{name}")
 
 
 # PAGE-49
@@ -292,7 +292,7 @@ def test_a_gang_that_could_have_room_is_not_told_so(here: Here) -> None:
 
 # PAGE-42
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reason"),
     [
         ("too-large", "It asks for 2 vcore, and the most on any of 3 nodes is 1 vcore."),
         (
@@ -304,8 +304,8 @@ def test_a_gang_that_could_have_room_is_not_told_so(here: Here) -> None:
         ("whole-0", "The gang needs 12 whole in all; all nodes together have 8."),
     ],
 )
-def test_an_ask_that_no_node_could_hold_says_so_first(here: Here, name: str, told: str) -> None:
-    assert f"Why it is not running {told}" in found(here.client, f"/asks/a/{name}")
+def test_an_ask_that_no_node_could_hold_says_so_first(here: Here, name: str, reason: str) -> None:
+    assert f"Why it is not running {reason}" in found(here.client, f"/asks/a/{name}")
 
 
 # PAGE-42
@@ -384,7 +384,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 
 # PAGE-49
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reason"),
     [
         ("over", "The gang needs 6 vcore in all; its queue root.team.small may have 4."),
         (
@@ -413,11 +413,11 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     ],
 )
 def test_a_gang_that_needs_more_than_its_queue_may_have_says_so_first(
-    limited: Here, name: str, told: str
+    limited: Here, name: str, reason: str
 ) -> None:
     page = found(limited.client, f"/gangs/ns/{name}")
 
-    assert f"Why it does not start {told} Open this queue" in page
+    assert f"Why it does not start {reason} Open this queue" in page
     assert 'href="/queues/root.team' in limited.client.get(f"/gangs/ns/{name}").text
 
 

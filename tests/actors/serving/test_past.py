@@ -130,10 +130,10 @@ def test_it_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
 
 def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
     directory = small(tmp_path / "state").close()
-    told: list[float] = []
+    progress: list[float] = []
 
-    rebuild_state(directory, 4, Flag(), told.append)
-    assert told == [0.5, 1.0]
+    rebuild_state(directory, 4, Flag(), progress.append)
+    assert progress == [0.5, 1.0]
 
 
 @pytest.fixture

@@ -288,13 +288,13 @@ def test_muster_cancel_leaves_pods_to_their_cluster(here: Here) -> None:
     assert "whose ask is web/one; its cluster ends it: kubectl -n shop delete pod web-0" in said
     assert here.get("/api/v1/asks/web/one")["item"]["place"] == "pending"
     assert "is unknown" in printed(here, "cancel", "shop/web-1", status=1)
-    told = "its cluster ends it: kubectl -n shop delete pod web-0"
-    assert told in printed(here, "cancel", "web/one", status=1)
+    problem = "its cluster ends it: kubectl -n shop delete pod web-0"
+    assert problem in printed(here, "cancel", "web/one", status=1)
     assert "kubectl -n ml delete pod Train-0" in printed(here, "cancel", "train/w0", status=1)
-    told = "the asks of train are pods; their cluster ends them: kubectl -n ml delete Job/train"
-    assert told in printed(here, "cancel", "train", status=1)
-    told = "the asks of web are pods; their cluster ends them\n"
-    assert printed(here, "cancel", "web", status=1).endswith(told)
+    problem = "the asks of train are pods; their cluster ends them: kubectl -n ml delete Job/train"
+    assert problem in printed(here, "cancel", "train", status=1)
+    problem = "the asks of web are pods; their cluster ends them\n"
+    assert printed(here, "cancel", "web", status=1).endswith(problem)
     assert [one["place"] for one in here.all("/api/v1/pods")].count("bound") == 1
     assert printed(here, "cancel", "etl/load") == "etl/load: cancelled\n"
     here.post(EVENTS[-1])
@@ -480,8 +480,8 @@ def test_why_a_pod_has_no_ask(
         "place": "none",
         "reasons": [{"code": code, "message": sentence, "facts": {}, "rules": [rule]}],
     }
-    told = f"shop/{name} is a pod that has no ask\n\n{code}: {sentence}\n"
-    assert printed(cluster, "why", f"shop/{name}") == told
+    output = f"shop/{name} is a pod that has no ask\n\n{code}: {sentence}\n"
+    assert printed(cluster, "why", f"shop/{name}") == output
     detail = cluster.get(f"/api/v1/pods/shop/{name}", 404)["detail"]
     assert detail == f"pod: 'shop/{name}' is unknown: it has no ask; {code}: {sentence}"
 

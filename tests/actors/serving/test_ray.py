@@ -122,9 +122,9 @@ def test_what_makes_sense(options: ServeOptions) -> None:
     ],
 )
 def test_arguments_that_are_wrong(arguments: tuple[str, ...], problem: str) -> None:
-    status, told = serve("--run", "ray", *arguments)
+    status, message = serve("--run", "ray", *arguments)
     assert status == 2
-    assert problem in told
+    assert problem in message
 
 
 def serve(*arguments: str) -> tuple[int, str]:
@@ -217,8 +217,8 @@ def test_a_command_that_never_started_has_no_output(served: Served) -> None:
     (folder_of(served) / "a+nothing.log").unlink()
 
     failed = "its last start, on the node here, failed: FileNotFoundError: [Errno 2] No such file"
-    told = served.client.get("/api/v1/asks/a/nothing/logs").json()["detail"]
-    assert told.startswith(f"the command of a/nothing has not started; {failed}")
+    detail = served.client.get("/api/v1/asks/a/nothing/logs").json()["detail"]
+    assert detail.startswith(f"the command of a/nothing has not started; {failed}")
     over = served.client.get("/api/v1/asks/a/nothing/why").json()["item"]
     assert (over["place"], over["outcome"]) == ("ended", "failed")
     assert over["message"].startswith("FileNotFoundError: [Errno 2] No such file")
@@ -230,11 +230,11 @@ def test_a_folder_for_output_that_is_not_on_the_node(tmp_path: Path, ray: Path) 
     with Served(tmp_path, *options(ray, "--ray-output", str(out)), config=QUEUES) as served:
         submit(served.client, APP, job("k", "true"))
         found = decisions_until(served.client, ask="k", kind="released", reason="removed")
-        told = served.client.get("/api/v1/asks/a/k/logs").json()["detail"]
+        detail = served.client.get("/api/v1/asks/a/k/logs").json()["detail"]
 
     missing = f"--ray-output: there is no folder {out} on the node here"
     assert ends_of(found, "k")[0] == ("bind_failed", missing)
-    assert told.endswith(f"has not started; its last start, on the node here, failed: {missing}")
+    assert detail.endswith(f"has not started; its last start, on the node here, failed: {missing}")
 
 
 def test_an_ask_without_a_command_is_left_to_others(served: Served) -> None:
@@ -331,25 +331,25 @@ def test_ray_must_be_there_at_the_first_start(tmp_path: Path, ray: Path, kept: b
     (ray / "away").touch()
     state = ("--state", str(tmp_path / "state")) if kept else ()
     for _ in range(2):
-        status, told = serve(*options(ray), *state)
+        status, message = serve(*options(ray), *state)
         assert status == 2
-        assert "--run ray: there is no Ray at the address 'head:6379': nobody answers" in told
-        assert "Traceback" not in told
+        assert "--run ray: there is no Ray at the address 'head:6379': nobody answers" in message
+        assert "Traceback" not in message
 
 
 def test_ray_is_not_installed(ray: Path) -> None:
     (ray / "no-ray").touch()
-    status, told = serve(*options(ray))
+    status, message = serve(*options(ray))
     assert status == 2
-    assert f"--run ray: {ray / 'python'} cannot import ray" in told
-    assert "Traceback" not in told
+    assert f"--run ray: {ray / 'python'} cannot import ray" in message
+    assert "Traceback" not in message
 
 
 def test_no_such_python(ray: Path) -> None:
     (ray / "python").unlink()
-    status, told = serve(*options(ray))
+    status, message = serve(*options(ray))
     assert status == 2
-    assert f"'{ray / 'python'}' cannot be started" in told
+    assert f"'{ray / 'python'}' cannot be started" in message
 
 
 def test_ray_may_be_away_at_a_later_start(tmp_path: Path, ray: Path) -> None:
@@ -390,12 +390,12 @@ def test_the_service_outlives_its_agent(tmp_path: Path, ray: Path) -> None:
         (agent,) = agents(ray)
         os.kill(agent, signal.SIGKILL)
         patiently(lambda: health_of(served) == {"connected": True, "restarts": 1})
-        told = served.client.get("/metrics").text
+        metrics = served.client.get("/metrics").text
         (ray / "go").touch()
         decisions_until(served.client, ask="k", kind="released", reason="completed")
 
-    assert "muster_ray_connected 1.0" in told
-    assert "muster_ray_restarts_total 1.0" in told
+    assert "muster_ray_connected 1.0" in metrics
+    assert "muster_ray_restarts_total 1.0" in metrics
 
 
 def health_of(served: Served) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def test_what_was_applied_outlasts_a_restart_while_the_file_is_the_same(
         again(served, "configuration: read again: it has not changed; .* stays in force")
     for how in ("end", "kill"):
         with Served(tmp_path, *state) as served:
-            told = served.lines_with("configuration: ")
+            lines = served.lines_with("configuration: ")
             assert any(
                 re.search(
                     rf"warning configuration: {config} says what it said at .*: the configuration "
@@ -143,8 +143,8 @@ def test_what_was_applied_outlasts_a_restart_while_the_file_is_the_same(
                     rf"muster config apply {config}",
                     line,
                 )
-                for line in told
-            ), told
+                for line in lines
+            ), lines
             assert has(served, "root.applied")
             assert origin(served) == applied
             if how == "kill":
@@ -156,10 +156,10 @@ def test_a_file_that_has_changed_replaces_what_was_applied(tmp_path: Path) -> No
     with Served(tmp_path, "--state", str(folder)) as served:
         apply(served, APPLIED)
     with Served(tmp_path, "--state", str(folder), config=MORE) as served:
-        told = " ".join(served.lines_with("configuration: "))
-        assert "has changed, and replaces the configuration applied at 20" in told
-        assert "in root.more, root.applied" in told
-        assert f"muster config apply {folder / 'replaced-configuration.yaml'}" in told
+        text = " ".join(served.lines_with("configuration: "))
+        assert "has changed, and replaces the configuration applied at 20" in text
+        assert "in root.more, root.applied" in text
+        assert f"muster config apply {folder / 'replaced-configuration.yaml'}" in text
         assert (has(served, "root.more"), has(served, "root.applied")) == (True, False)
         assert origin(served)["kind"] == "file"
         # What was replaced can be put in force again.
@@ -183,8 +183,8 @@ def test_a_file_that_changed_while_nothing_was_applied(tmp_path: Path) -> None:
     with Served(tmp_path, *state):
         pass
     with Served(tmp_path, *state, config=MORE) as served:
-        (told,) = served.lines_with("configuration: ")
-        assert told.endswith("queues.yaml: in force; it changed root.more")
+        (line,) = served.lines_with("configuration: ")
+        assert line.endswith("queues.yaml: in force; it changed root.more")
         assert has(served, "root.more")
 
 

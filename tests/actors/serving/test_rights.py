@@ -123,8 +123,8 @@ def test_applications_and_asks(
     )
     event = OF_APPS[op](name)
 
-    told = people.form(who, "/events/try", event)
-    assert ("belongs to" in told) is not may
+    answer = people.form(who, "/events/try", event)
+    assert ("belongs to" in answer) is not may
     for error in (*people.send(who, event, dry_run="true"), *people.send(who, event)):
         assert (error is None) is may
         if not may:

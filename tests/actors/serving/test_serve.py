@@ -69,9 +69,9 @@ def without(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_package_is_missing() -> None:
-    told = without("serve")
-    assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr == (
+    result = without("serve")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
         'Error: muster serve needs the extra "serve", since httpx is missing: '
         "pip install 'muster-scheduler[serve]'\n"
     )
@@ -81,9 +81,9 @@ def test_a_package_is_missing() -> None:
     "arguments", [["--help"], ["serve", "--help"], ["token", "new", "ci", "--role", "reader"]]
 )
 def test_others_do_not_need_it(arguments: list[str]) -> None:
-    told = without(*arguments)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout
+    result = without(*arguments)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
 
 
 PROJECT = Path(__file__).parents[3]
@@ -119,7 +119,7 @@ def test_the_example(tmp_path: Path) -> None:
             ) as client:
                 decisions_until(client, 11, kind="released", reason="completed")
                 found = decisions(client)
-                told = client.get("/api/v1/asks/flaky/download/logs?attempt=1").text
+                log = client.get("/api/v1/asks/flaky/download/logs?attempt=1").text
                 gangs = [one for one in jobs if one["op"] == "apply"]
                 again = client.post("/api/v1/events", json=gangs).json()
             process.send_signal(signal.SIGINT)
@@ -136,7 +136,7 @@ def test_the_example(tmp_path: Path) -> None:
         ("flaky", "failed"): 1,
         ("together", "completed"): 2,
     }
-    assert told == "attempt 1 of a download from mirror-2\nconnection reset\n"
+    assert log == "attempt 1 of a download from mirror-2\nconnection reset\n"
     assert f"    export MUSTER_TOKEN={token}\n" in rest
     assert (status, rest.splitlines()[-1]) == (0, "The service has ended. Jobs that ran go on.")
     shown = re.findall(r"^ +\S*muster (\w+)", rest, re.MULTILINE)
@@ -295,9 +295,9 @@ def test_lines_for_programs(tmp_path: Path) -> None:
     }
     assert (record["what"], record["status"]) == ("request", 404)
     assert json.loads(served.lines[0])["level"] == "warning"
-    told = [json.loads(one).get("message", "") for one in served.lines]
-    assert any(one.startswith("listening on http://") for one in told)
-    assert told[-1] == "the service has ended"
+    messages = [json.loads(one).get("message", "") for one in served.lines]
+    assert any(one.startswith("listening on http://") for one in messages)
+    assert messages[-1] == "the service has ended"
     assert "secret" not in "".join(served.lines)
 
 
@@ -319,9 +319,11 @@ def app(name: str) -> list[dict[str, str]]:
 def apps(state: Path) -> set[str]:
     """Return the applications that a state directory holds."""
     command = [sys.executable, "-m", "muster", "convert", str(state), "-"]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert told.returncode == 0, told.stderr
-    events = [json.loads(line) for line in told.stdout.splitlines()]
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    events = [json.loads(line) for line in result.stdout.splitlines()]
     return {event["app"] for event in events if event["op"] == "add_app"}
 
 
@@ -359,8 +361,10 @@ def test_a_checkpoint_is_taken(tmp_path: Path) -> None:
         served.client.post("/api/v1/events", json=app("a"))
         assert served.stop() == 0
     command = [sys.executable, "-m", "muster", "store", str(state), "--format", "json"]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    found = json.loads(told.stdout)
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    found = json.loads(result.stdout)
     assert found["checkpoints"], found
 
 
@@ -443,8 +447,8 @@ def test_no_room_on_the_disk(tmp_path: Path) -> None:
         assert served.process.wait(PATIENCE_S) == 2
         served.kill()
     assert not any("Traceback" in line for line in served.lines)
-    (told,) = [line for line in served.lines if " error " in line]
-    assert str(state) in told
+    (message,) = [line for line in served.lines if " error " in line]
+    assert str(state) in message
     # What was answered is there, and nothing else.
     kept = apps(state)
     assert kept == {"a", *(f"b{n}" for n in range(len(statuses) - 1))}

@@ -121,18 +121,18 @@ def test_slurm_must_be_there_at_the_first_start(
     fake: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = (*access(tmp_path), "--state", str(tmp_path / "state"))
-    status, told = serve(*arguments, "--slurm-partition", "none")
+    status, output = serve(*arguments, "--slurm-partition", "none")
     assert status == 2
-    assert "--run slurm: partition: 'none': there are p, other" in told
+    assert "--run slurm: partition: 'none': there are p, other" in output
     fake.set(away=True)
-    status, told = serve(*arguments)
+    status, output = serve(*arguments)
     assert status == 2
-    assert "--run slurm: sinfo: sbatch: error: Unable to contact slurm controller" in told
+    assert "--run slurm: sinfo: sbatch: error: Unable to contact slurm controller" in output
     monkeypatch.setenv("PATH", "/nowhere")
-    status, told = serve(*arguments)
+    status, output = serve(*arguments)
     assert status == 2
-    assert "--run slurm: sbatch, squeue, scancel, sinfo, scontrol: not in PATH" in told
-    assert "Traceback" not in told
+    assert "--run slurm: sbatch, squeue, scancel, sinfo, scontrol: not in PATH" in output
+    assert "Traceback" not in output
 
 
 def test_commands_are_jobs(fake: FakeSlurm, tmp_path: Path) -> None:

@@ -192,8 +192,8 @@ class Truth:
         found: list[Item] = []
         for name, one in self.snapshot.reservations.items():
             app, _, ask = name.partition("/")
-            told = {"app": app, "ask": ask, "start": _at(one.start_us), "scope": one.scope}
-            found += [told] if one.node == node else []
+            item = {"app": app, "ask": ask, "start": _at(one.start_us), "scope": one.scope}
+            found += [item] if one.node == node else []
         return found
 
 

@@ -142,7 +142,7 @@ def test_what_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "problem"),
     [
         (["wishes"], "'wishes' is none of queues, apps, asks, pods, gangs, nodes"),
         (["ask", "etl"], "'etl': write an ask as APP/ASK"),
@@ -156,12 +156,12 @@ def test_what_is_not_there() -> None:
         (["asks", "--token-file", "missing"], "--token-file: missing: No such file"),
     ],
 )
-def test_what_cannot_be_asked(arguments: list[str], told: str) -> None:
+def test_what_cannot_be_asked(arguments: list[str], problem: str) -> None:
     # CLIENT-2
     result = run("get", *arguments)
 
     assert result.exit_code == 2
-    assert told in result.output
+    assert problem in result.output
 
 
 def test_it_watches(served: Served) -> None:

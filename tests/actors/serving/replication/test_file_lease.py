@@ -288,8 +288,10 @@ async def test_what_is_no_lease_file_is_left_as_it_is(tmp_path: Path) -> None:
         before = path.read_bytes()
         with pytest.raises(LeaseError) as raised:
             await FileLease(path, "a").check()
-        told = f"the lease file {path} is no lease file: name another one, or one that is not there"
-        assert str(raised.value).startswith(told)
+        message = (
+            f"the lease file {path} is no lease file: name another one, or one that is not there"
+        )
+        assert str(raised.value).startswith(message)
         assert path.read_bytes() == before
 
 
@@ -319,7 +321,7 @@ async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 async def test_a_disk_that_hangs_at_the_start(
     path: Path, disk: Disk, mock_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    goes_on, told = threading.Event(), list[str]()
+    goes_on, messages = threading.Event(), list[str]()
 
     def hang() -> None:
         goes_on.wait(PATIENCE_S)
@@ -328,15 +330,15 @@ async def test_a_disk_that_hangs_at_the_start(
         try:
             await FileLease(path, "a").check()
         except LeaseError as error:
-            told.append(str(error))
+            messages.append(str(error))
 
     disk.stop(0, hang, after=False)
     nursery.start_soon(check)
     try:
-        await pass_until(mock_clock, lambda: bool(told))
+        await pass_until(mock_clock, lambda: bool(messages))
     finally:
         goes_on.set()
-    assert told == [
+    assert messages == [
         f"the lease file {path} does not answer within 5 s: see whether its file system hangs"
     ]
 

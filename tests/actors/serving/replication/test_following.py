@@ -126,9 +126,9 @@ def test_a_client_is_told_that_the_leader_is_gone(tmp_path: Path) -> None:
     with leader(tmp_path) as one, follower(tmp_path, one) as other:
         level(one, other)
         one.kill()
-        with open_server(other.urls[0]) as it, pytest.raises(ServerError) as told:
+        with open_server(other.urls[0]) as it, pytest.raises(ServerError) as raised:
             it.response("POST", "events", content=b"[]")
-    assert str(told.value).startswith(
+    assert str(raised.value).startswith(
         f"{other.urls[0]}: follows {one.urls[0]}, which cannot be reached: "
     )
 
@@ -195,8 +195,8 @@ def test_a_difference_ends_it(tmp_path: Path) -> None:
     tamper(tmp_path / "leader", after=kept)
     with leader(tmp_path) as one:
         other = follower(tmp_path, one, until_ready=False)
-        told = other.line(f"batch {kept + 1} decides otherwise today, from decision")
-        assert "it was" in told
+        line = other.line(f"batch {kept + 1} decides otherwise today, from decision")
+        assert "it was" in line
         assert other.process.wait(60) == 2
         other.kill()
         until(lambda: role(one)["differences"] == 1)
@@ -235,14 +235,14 @@ def tamper(directory: Path, after: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "problem"),
     [
         (["--follow", "http://127.0.0.1:9"], "--follow needs --state"),
         (["--sync", "strict"], "--sync needs --state"),
         (["--state", "s", "--token-file", "f"], "--token-file needs --follow"),
     ],
 )
-def test_what_makes_no_sense(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_what_makes_no_sense(tmp_path: Path, arguments: list[str], problem: str) -> None:
     # REPLICA-1
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=problem):
         Served(tmp_path, *arguments)

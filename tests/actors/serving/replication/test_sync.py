@@ -151,8 +151,8 @@ def following(one: Served, place: tuple[int, bytes]) -> Generator[None]:
 
 def acknowledge(one: Served, batch: int) -> None:
     """Tell a leader that a batch is on disk."""
-    told = {"follower": "f", "batch": batch}
-    assert one.client.post("/api/v1/replica/acknowledged", json=told).status_code == 204
+    body = {"follower": "f", "batch": batch}
+    assert one.client.post("/api/v1/replica/acknowledged", json=body).status_code == 204
 
 
 def acknowledge_next(one: Served, batch: int) -> None:

@@ -305,9 +305,9 @@ def wrong_in(kind: str, value: object, place: str = "") -> list[str]:
             return [f"{place}: {value!r} is no list"]
         inner = kind[1:-1]
         return [
-            told
+            problem
             for number, one in enumerate(value)
-            for told in wrong_in(inner, one, f"{place}[{number}]")
+            for problem in wrong_in(inner, one, f"{place}[{number}]")
         ]
     if kind.startswith("{"):
         return _wrong_in_object(kind[1:-1], value, place)
@@ -318,13 +318,13 @@ def _wrong_in_object(name: str, value: object, place: str) -> list[str]:
     fields = OBJECTS[name]
     if not _is_map(value):
         return [f"{place}: {value!r} is no map"]
-    told = [f"{place}.{field}: is no field of {name}" for field in value if field not in fields]
+    problems = [f"{place}.{field}: is no field of {name}" for field in value if field not in fields]
     for field, kind in fields.items():
         if field in value:
-            told += wrong_in(kind.removesuffix(" !"), value[field], f"{place}.{field}")
+            problems += wrong_in(kind.removesuffix(" !"), value[field], f"{place}.{field}")
         elif kind.endswith("!"):
-            told.append(f"{place}.{field}: is missing")
-    return told
+            problems.append(f"{place}.{field}: is missing")
+    return problems
 
 
 GI: Final = 2**30
@@ -404,10 +404,10 @@ def lacks(expected: object, actual: object, place: str = "") -> list[str]:
         if not isinstance(actual, dict):
             return [f"{place}: {actual!r} is no map"]
         wanted, found = cast("dict[str, object]", expected), cast("dict[str, object]", actual)
-        told = [f"{place}.{name}: is missing" for name in wanted if name not in found]
+        problems = [f"{place}.{name}: is missing" for name in wanted if name not in found]
         for name in [name for name in wanted if name in found]:
-            told += lacks(wanted[name], found[name], f"{place}.{name}")
-        return told
+            problems += lacks(wanted[name], found[name], f"{place}.{name}")
+        return problems
     if isinstance(expected, list):
         items = cast("list[object]", expected)
         others = cast("list[object]", actual) if isinstance(actual, list) else []

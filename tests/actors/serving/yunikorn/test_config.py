@@ -213,8 +213,8 @@ def test_what_would_be_taken_is_allowed(served: Served, media: str, body: str) -
 
 # REST-22
 def test_a_checksum_is_checked_and_does_not_count(served: Served) -> None:
-    for told, matches in ((_checksum(CONFIG), True), ("0" * 64, False)):
-        body = f"{CONFIG}checksum: {told}\n"
+    for checksum, matches in ((_checksum(CONFIG), True), ("0" * 64, False)):
+        body = f"{CONFIG}checksum: {checksum}\n"
         answer = served.client.post("/ws/v1/validate-conf", content=body).json()
         assert answer["checksum"] == _checksum(CONFIG)
         assert answer["checksumMatch"] is matches

@@ -144,8 +144,8 @@ def test_a_victim_of_a_quota(served: Served) -> None:
     _after(served, limited(1))
     decisions_until(served.client, app="q", ask="new", reason="preempted")
     found = _batch(served, f"?start={before}")["EventRecords"]
-    told = [one["message"] for one in found if "preempted on" in one.get("message", "")]
-    assert told == ["preempted on q: root.quota has more than its max of vcore"]
+    messages = [one["message"] for one in found if "preempted on" in one.get("message", "")]
+    assert messages == ["preempted on q: root.quota has more than its max of vcore"]
     _after(served, {"op": "remove_app", "app": "q"}, {"op": "remove_node", "node": "q"})
     _after(served, {"op": "configure", "config": yaml.safe_load(_CONFIG)})
 
@@ -169,7 +169,7 @@ def test_asks_whose_time_is_up(served: Served) -> None:
 
 # REST-15
 def test_why_an_ask_is_not_running_is_told_when_it_changes(served: Served) -> None:
-    def told(before: int) -> list[tuple[str, str]]:
+    def reasons_since(before: int) -> list[tuple[str, str]]:
         found = _batch(served, f"?start={before}")["EventRecords"][1:]
         return [
             (_short(one), one["message"].partition(":")[0]) for one in found if one["type"] == 1
@@ -178,10 +178,12 @@ def test_why_an_ask_is_not_running_is_told_when_it_changes(served: Served) -> No
     _after(served, {"op": "add_app", "app": "w", "queue": "root.dev"})
     before = _batch(served)["HighestID"]
     _after(served, _ask("w", "k", 1, selector={"disk": "none"}))
-    assert told(before) == [("1/0/0 k (w)", "NeverFits")]
+    assert reasons_since(before) == [("1/0/0 k (w)", "NeverFits")]
     node = {"op": "add_node", "node": "n7", "capacity": {"vcore": 1}, "attributes": {"disk": "x"}}
     _after(served, node)
-    assert told(before) == [("1/0/0 k (w)", "NeverFits")]  # as before, so it is not told again
+    assert reasons_since(before) == [
+        ("1/0/0 k (w)", "NeverFits")
+    ]  # as before, so it is not told again
     with served.client.stream("GET", "/ws/v1/events/stream") as answer:
         lines = answer.iter_lines()
         next(lines)
@@ -207,9 +209,9 @@ def test_queues_tell_of_themselves(served: Served) -> None:
         while "4/2/401 root.new.q" not in found:
             found.append(_short(json.loads(next(lines))))
         served.client.post("/api/v1/events", json=[{"op": "remove_app", "app": "d"}])
-        told: list[str] = []
-        while "4/3/401 root.new.q" not in told:
-            told.append(_short(json.loads(next(lines))))
+        after: list[str] = []
+        while "4/3/401 root.new.q" not in after:
+            after.append(_short(json.loads(next(lines))))
 
 
 # REST-16

@@ -102,7 +102,7 @@ def _check_partition(dump: Made, snapshot: Snapshot, feed: str) -> None:
     for node in snapshot.nodes.values():
         whole.update(node.capacity)
     capacity = partition["capacity"]["capacity"]
-    assert {kind: amount for kind, amount in capacity.items() if amount} == _told(whole)
+    assert {kind: amount for kind, amount in capacity.items() if amount} == as_reported(whole)
 
 
 # REST-13
@@ -131,8 +131,8 @@ def _check_queue(queue: Made, snapshot: Snapshot, feed: str) -> None:
     lowest = -(2**31)
     assert queue["currentPriority"] == (lowest if known.priority is None else known.priority)
     assert queue["status"] == ("Draining" if known.draining else "Active")
-    assert _bare(queue["allocatedResource"]) == _told(known.allocated)
-    assert _bare(queue["pendingResource"]) == _told(known.pending)
+    assert _bare(queue["allocatedResource"]) == as_reported(known.allocated)
+    assert _bare(queue["pendingResource"]) == as_reported(known.pending)
     running = [
         name
         for name, app in snapshot.apps.items()
@@ -170,12 +170,12 @@ def _check_applications(dump: Made, snapshot: Snapshot, feed: str) -> None:
             "applicationState": "New",
         }
         places: dict[str, str] = {ask.name: str(ask.place) for ask in known.asks}
-        told = {one["allocationKey"]: "requests" for one in app["requests"]}
+        reported = {one["allocationKey"]: "requests" for one in app["requests"]}
         for one in app["allocations"]:
-            told[one["allocationKey"]] = "waiting" if one.get("placeholder") else "bound"
+            reported[one["allocationKey"]] = "waiting" if one.get("placeholder") else "bound"
             assert one["allocationTime"] - one["requestTime"] == one["allocationDelay"] >= 0
-        assert told.keys() == places.keys()
-        for name, place in told.items():
+        assert reported.keys() == places.keys()
+        for name, place in reported.items():
             wanted = {places[name]} if place != "requests" else {"pending", "parked"}
             assert places[name] in (wanted if place == "requests" else {place}), feed
         for one in app["requests"]:
@@ -192,8 +192,8 @@ def _check_rest(seen: YuniKornState, snapshot: Snapshot, feed: str) -> None:
     checks = all_at_once(health(seen))
     assert wrong_in("{health}", checks) == []
     assert checks["Healthy"], (feed, checks)
-    (told,) = all_at_once(utilizations(seen))
-    for one in told["utilizations"]:
+    (utilization,) = all_at_once(utilizations(seen))
+    for one in utilization["utilizations"]:
         with_it = [node for node in snapshot.nodes.values() if one["type"] in node.capacity]
         assert sum(bucket.get("numOfNodes", 0) for bucket in one["utilization"]) == len(with_it)
     names = {app.user for app in snapshot.apps.values()} - {None}
@@ -210,11 +210,11 @@ def _check_rest(seen: YuniKornState, snapshot: Snapshot, feed: str) -> None:
 # REST-15
 def _check_events(heard: HeardScheduler, feed: str) -> None:
     ring = heard.ledger.ring
-    told = [event(one, ORIGIN_US) for one in ring.since(0, 10**6)]
-    assert wrong_in("[{event}]", told) == []
-    said = Counter((one["type"], one["eventChangeType"]) for one in told)
+    events = [event(one, ORIGIN_US) for one in ring.since(0, 10**6)]
+    assert wrong_in("[{event}]", events) == []
+    counts = Counter((one["type"], one["eventChangeType"]) for one in events)
     states = Counter(one.decision.state for one in heard.plain.announced)
-    changes = [one for one in told if one["type"] == 2 and one["eventChangeType"] == 1]
+    changes = [one for one in events if one["type"] == 2 and one["eventChangeType"] == 1]
     names = {204: "Accepted", 206: "Running", 207: "Completing", 208: "Completed"}
     by_state = Counter(names[one["eventChangeDetail"]] for one in changes)
     assert by_state == Counter({name: states[name] for name in names.values() if states[name]})
@@ -223,11 +223,13 @@ def _check_events(heard: HeardScheduler, feed: str) -> None:
         for one in heard.plain.announced
         if one.decision.kind is Kind.RELEASED and one.decision.node is not None
     ]
-    freed = [one for one in told if one["eventChangeDetail"] == 303 and one["eventChangeType"] == 3]
+    freed = [
+        one for one in events if one["eventChangeDetail"] == 303 and one["eventChangeType"] == 3
+    ]
     assert Counter((one["objectID"], one["referenceID"]) for one in freed) == Counter(
         (one.node, one.ask) for one in released
     ), feed
-    assert said[3, 2] >= len(_bound(heard)), feed
+    assert counts[3, 2] >= len(_bound(heard)), feed
 
 
 def _bound(heard: HeardScheduler) -> set[tuple[str | None, str | None]]:
@@ -235,7 +237,7 @@ def _bound(heard: HeardScheduler) -> set[tuple[str | None, str | None]]:
     return {(one.app, one.ask) for one in found}
 
 
-def _told(amounts: Mapping[str, int]) -> dict[str, int]:
+def as_reported(amounts: Mapping[str, int]) -> dict[str, int]:
     """Give amounts as clients are told of them."""
     return {kind: min(amount, LARGEST) for kind, amount in amounts.items() if amount}
 

@@ -45,16 +45,16 @@ def _wrong(answer: httpx.Response) -> tuple[int, str]:
     """Give the status and the message of an error, whose fields are all as they must be."""
     made = answer.json()
     assert answer.headers["content-type"] == "application/json; charset=UTF-8"
-    told = made["message"]
+    message = made["message"]
     assert made == {
         "status_code": answer.status_code,
-        "message": told,
-        "description": told,
+        "message": message,
+        "description": message,
         "StatusCode": answer.status_code,
-        "Message": told,
-        "Description": told,
+        "Message": message,
+        "Description": message,
     }
-    return answer.status_code, told
+    return answer.status_code, message
 
 
 # REST-3
