@@ -185,10 +185,10 @@ def count(way: str, one: Run) -> int:
     words = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={os.devnull}"]
     arguments = ("-m", "benchmarks.instructions", way, one.what, str(one.share), str(one.releases))
     python(*arguments)  # So that all modules are compiled.
-    said = run([*words, sys.executable, *arguments]).err
-    found = COUNTED.search(said)
+    output = run([*words, sys.executable, *arguments]).err
+    found = COUNTED.search(output)
     if found is None:
-        raise FailedError(f"callgrind has not counted: {said}")
+        raise FailedError(f"callgrind has not counted: {output}")
     return int(found[1])
 
 

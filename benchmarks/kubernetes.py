@@ -380,7 +380,7 @@ async def _label_changes(
 
 
 async def _until_known(served: Served, api: Api) -> None:
-    """Wait until Muster knows all labels: it is told of them in their order."""
+    """Wait until Muster knows all labels, which it gets in their order."""
     await api.change(NODES.path("first"), {"metadata": {"labels": {"is-last": "true"}}})
 
     async def is_known() -> bool:

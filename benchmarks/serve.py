@@ -375,8 +375,8 @@ def _yunikorn(served: Served, scale: float) -> list[Figure]:
     )
     with served.connect() as connection:
         return [
-            _timed(connection, f"/ws/v1/partition/default/{what}", said, None)
-            for what, said in (("queues", "1,000 queues"), ("nodes", "10,000 nodes"))
+            _timed(connection, f"/ws/v1/partition/default/{what}", label, None)
+            for what, label in (("queues", "1,000 queues"), ("nodes", "10,000 nodes"))
         ]
 
 

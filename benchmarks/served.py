@@ -57,11 +57,11 @@ class Served:
         self.is_over = False
         self._log = log
         self._cores = {*range(os.cpu_count() or 1)} if is_second else os.sched_getaffinity(0)
-        with log.open("wb") as told:
+        with log.open("wb") as errors:
             # The service inherits it; one that follows leaves the core of its leader alone.
             own = max(self._cores) if is_second else min(self._cores)
             os.sched_setaffinity(0, {own})
-            self._process = subprocess.Popen(command, stderr=told, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(command, stderr=errors, stdin=subprocess.DEVNULL)
             os.sched_setaffinity(0, {max(self._cores)})
         self.port = self._find_port()
 
@@ -70,8 +70,8 @@ class Served:
         while time.monotonic() < end and self._process.poll() is None:
             lines = self._log.read_text(encoding="utf-8").splitlines()
             if any("ready" in line for line in lines):
-                said = next(line for line in lines if _LISTENING in line)
-                return int(said.partition(_LISTENING)[2].split()[0].rpartition(":")[2])
+                listening = next(line for line in lines if _LISTENING in line)
+                return int(listening.partition(_LISTENING)[2].split()[0].rpartition(":")[2])
             time.sleep(0.02)
         self._process.kill()
         raise RuntimeError(self._log.read_text(encoding="utf-8"))

@@ -252,11 +252,11 @@ def _limits() -> Part:
 
 def _of_limits(found: Found) -> list[Figure]:
     figures: list[Figure] = []
-    for way, said in _WAYS.items():
+    for way, description in _WAYS.items():
         limits, plain = found[f"limits {way}"], found[f"W2 {way}"]
         ratio = _in_lb(limits) / _in_lb(plain)
         raw = f"{limits['whole_s']:.2f} s over {plain['whole_s']:.2f} s"
-        what = f"a limit for each of 1,000 users: over W2, {said}"
+        what = f"a limit for each of 1,000 users: over W2, {description}"
         figures.append(Figure("limits", what, ratio, "× W2", LIMITED, raw=raw))
     return figures
 

@@ -444,20 +444,20 @@ def output_in(folder: Path | None, command: str) -> str:
     name, *words = command.split()
     piped = PIPED.fullmatch(command)
     if piped is not None:
-        said = run_muster(piped[1].split(), folder).stdout
+        text = run_muster(piped[1].split(), folder).stdout
         if piped[2] is not None:
-            said = output_of_shell(piped[2], folder, said)
+            text = output_of_shell(piped[2], folder, text)
     elif FOR_SHELL & set(command):
-        said = output_of_shell(command, folder)
+        text = output_of_shell(command, folder)
     elif name == "muster":
-        said = run_muster(words, folder).output
+        text = run_muster(words, folder).output
     elif name == "python":
-        said = output_of_program(*words)
+        text = output_of_program(*words)
     else:
-        said = output_of_shell(command, folder)
-    if any(sign in said for sign in ("Traceback", "not found", "No module named")):
-        sys.exit(f"{command}\n{said}")
-    lines = (line.rstrip() for line in said.strip("\n").splitlines())
+        text = output_of_shell(command, folder)
+    if any(sign in text for sign in ("Traceback", "not found", "No module named")):
+        sys.exit(f"{command}\n{text}")
+    lines = (line.rstrip() for line in text.strip("\n").splitlines())
     return "".join(f"{line}\n" for line in lines if not PROGRESS.match(line))
 
 
@@ -476,14 +476,14 @@ def run_muster(words: list[str], folder: Path | None) -> Result:
 
 def output_of_program(name: str, *arguments: str) -> str:
     """Give what a program prints, run in this process as well."""
-    said, argv = StringIO(), sys.argv
+    printed, argv = StringIO(), sys.argv
     sys.argv = [name, *arguments]
     try:
-        with chdir(PROJECT), redirect_stdout(said), redirect_stderr(said):
+        with chdir(PROJECT), redirect_stdout(printed), redirect_stderr(printed):
             runpy.run_path(name, run_name="__main__")
     finally:
         sys.argv = argv
-    return said.getvalue()
+    return printed.getvalue()
 
 
 def output_of_shell(command: str, folder: Path | None, text: str = "") -> str:

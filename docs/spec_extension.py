@@ -111,7 +111,7 @@ def _below(cited: Sequence[Citation]) -> str:
         return ""
     if len(cited) <= OPEN:
         return f"<p>Shown by {', '.join(_link(one) for one in cited)}</p>\n\n"
-    items = "".join(f"<li>{_link(one)}{_said(one)}</li>" for one in cited)
+    items = "".join(f"<li>{_link(one)}{_citation_text(one)}</li>" for one in cited)
     summary = f"<summary>Shown by {len(cited)} feeds and tests</summary>"
     return f"<details>{summary}<ul>{items}</ul></details>\n\n"
 
@@ -121,8 +121,8 @@ def _decided(found: Sequence[Place]) -> str:
     names: dict[str, dict[str, None]] = {}
     for one in found:
         names.setdefault(short(one.path), {})[one.name] = None
-    told = (f"<code>{path}: {', '.join(some)}</code>" for path, some in names.items())
-    return f"<p>Decided in {'; '.join(told)}</p>\n\n" if names else ""
+    decided = (f"<code>{path}: {', '.join(some)}</code>" for path, some in names.items())
+    return f"<p>Decided in {'; '.join(decided)}</p>\n\n" if names else ""
 
 
 def short(path: Path) -> str:
@@ -135,10 +135,10 @@ def short(path: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
-def _said(cited: Citation) -> str:
+def _citation_text(cited: Citation) -> str:
     """Return the text of a citation as HTML, with words between backticks as code."""
-    said = re.sub("`([^`]*)`", r"<code>\1</code>", escape(cited.text.rstrip("."), quote=False))
-    return f": {said}" if said else ""
+    text = re.sub("`([^`]*)`", r"<code>\1</code>", escape(cited.text.rstrip("."), quote=False))
+    return f": {text}" if text else ""
 
 
 def _link(cited: Citation) -> str:

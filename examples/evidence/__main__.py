@@ -44,7 +44,7 @@ class Claim:
 
 
 Section: TypeAlias = Callable[[int], Iterator[Claim]]
-"""Prints a table of its own, and yields claims; it is told how many replays may run at a time."""
+"""Prints a table of its own, and yields claims; the argument is how many replays may run at a time."""
 
 
 def philly(_: int) -> Iterator[Claim]:
@@ -193,8 +193,8 @@ def verdict(claims: Sequence[Claim]) -> int:
         shown.add_column(heading, justify="right")
     shown.add_column("")
     for claim in claims:
-        said = "ok" if claim.holds else "DIFFERS"
-        shown.add_row(claim.what, claim.expected, claim.found, said)
+        mark = "ok" if claim.holds else "DIFFERS"
+        shown.add_row(claim.what, claim.expected, claim.found, mark)
     CONSOLE.print(shown)
     return 0 if all(claim.holds for claim in claims) else 1
 

@@ -94,8 +94,8 @@ class Difference:
     @override
     def __str__(self) -> str:
         """Say what differs."""
-        said = ["never" if at is None else f"at {at:,g} s" for at in (self.expected, self.found)]
-        return f"job {self.job}: expected to start {said[0]}, found {said[1]}"
+        times = ["never" if at is None else f"at {at:,g} s" for at in (self.expected, self.found)]
+        return f"job {self.job}: expected to start {times[0]}, found {times[1]}"
 
 
 @attrs.frozen

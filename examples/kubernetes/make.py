@@ -71,11 +71,11 @@ def pod(
     container["resources"]["requests"] = requests
     started = None if wait is None else created + wait
     ended = None if started is None or run is None else started + run
-    said: Object = {"containers": [container], "priority": priority[1], "restartPolicy": "Never"}
+    fields: Object = {"containers": [container], "priority": priority[1], "restartPolicy": "Never"}
     if priority[0]:
-        said["priorityClassName"] = priority[0]
+        fields["priorityClassName"] = priority[0]
     if started is not None:
-        said["nodeName"] = node or f"gpu-0{chance.randint(1, 4)}"
+        fields["nodeName"] = node or f"gpu-0{chance.randint(1, 4)}"
     status: Object = {"phase": "Pending", "qosClass": "Burstable"}
     if started is None:
         why = {"reason": "Unschedulable", "message": "0/4 nodes are available."}
@@ -86,7 +86,7 @@ def pod(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": said | spec,
+        "spec": fields | spec,
         "status": status,
     })  # fmt: skip
 
@@ -155,12 +155,14 @@ def yunikorn() -> None:
     for number in range(4):
         group = "executor" if number else "driver"
         name = f"spark-7-exec-{number}" if number else "spark-7-driver"
-        said = {"yunikorn.apache.org/task-group-name": group}
+        gang_fields = {"yunikorn.apache.org/task-group-name": group}
         if not number:
-            said["yunikorn.apache.org/task-groups"] = json.dumps(groups, separators=(",", ":"))
+            gang_fields["yunikorn.apache.org/task-groups"] = json.dumps(
+                groups, separators=(",", ":")
+            )
         need = {"cpu": "4" if number else "1", "memory": "16Gi"}
         created = 4000 + 20 * number
-        pod("research", name, created, 5, 3000, need, labels=marks, annotations=said)
+        pod("research", name, created, 5, 3000, need, labels=marks, annotations=gang_fields)
     holds = {"yunikorn.apache.org/placeholder": "true"}
     need = {"cpu": "4", "memory": "16Gi"}
     pod("research", "tg-spark-7-executor-0", 4001, 2, 30, need, labels=marks, annotations=holds)

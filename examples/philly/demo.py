@@ -143,8 +143,8 @@ def run(*command: object) -> None:
     words = [sys.executable, *map(str, command)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = done.stderr or done.stdout
-        raise click.ClickException(f"{' '.join(words)}: exit {done.returncode}\n{said}")
+        output = done.stderr or done.stdout
+        raise click.ClickException(f"{' '.join(words)}: exit {done.returncode}\n{output}")
 
 
 def read_jobs(table: Path) -> dict[str, Job]:

@@ -24,7 +24,7 @@ PATIENCE_S: Final = 60.0
 
 MUSTER: Final = (sys.executable, "-m", "muster")
 
-TOLD: Final = """
+INSTRUCTIONS: Final = """
 Muster runs at {url}, and two queues of it have a few jobs.
 Open this address in a browser and log in with the token below, or in another terminal:
 
@@ -116,7 +116,7 @@ def attend(
         "jobs": os.path.relpath(HERE / "jobs.yaml"),
         "queues": os.path.relpath(HERE / "queues.yaml"),
     }
-    print(TOLD.format(url=url, state=state, log=log, **shown), flush=True)
+    print(INSTRUCTIONS.format(url=url, state=state, log=log, **shown), flush=True)
     return process.wait()
 
 
