@@ -202,7 +202,7 @@ class Options:
 @final
 @attrs.frozen
 class Outcome:
-    """What a crash run has found.
+    """The result of a crash run.
 
     Attributes:
         faults: Everything that is wrong.
@@ -213,13 +213,13 @@ class Outcome:
     figures: str
 
 
-def run(options: Options, folder: Path, tell: Callable[[str], None] = lambda _: None) -> Outcome:
-    """Run it.
+def run(options: Options, folder: Path, report: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Kill parts of a cluster while asks run on it; check the books.
 
     Args:
-        options: What it is like.
+        options: The options of the run.
         folder: An empty folder for its files.
-        tell: Is told what goes on.
+        report: Shows progress messages.
     """
     with clusters.cluster(*NODES) as running:
         plan = Plan(
@@ -238,7 +238,7 @@ def run(options: Options, folder: Path, tell: Callable[[str], None] = lambda _: 
         try:
             pace = Pace(options.every_s, options.most)
             killer = Killer(running, service, options.what, pace, options.seed)
-            faults = _until_it_ends(options, killer, service, began_s, tell)
+            faults = _until_it_ends(options, killer, service, began_s, report)
             took_s = time.monotonic() - began_s
             faults += _what_is_left(running)
         finally:
@@ -255,17 +255,17 @@ def _until_it_ends(
     killer: Killer,
     service: Service,
     began_s: float,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> list[str]:
     """Kill until the service has ended by itself; return what was wrong with that."""
-    told = 0
+    reported = 0
     late_s = began_s + options.minutes * 60 + options.patience_s
     try:
         while (status := service.poll()) is None:
             killer.turn()
-            for kill in killer.kills[told:]:
-                tell(f"{kill.at_s - began_s:6.1f} s: killed {kill.what} {kill.node or ''}")
-            told = len(killer.kills)
+            for kill in killer.kills[reported:]:
+                report(f"{kill.at_s - began_s:6.1f} s: killed {kill.what} {kill.node or ''}")
+            reported = len(killer.kills)
             if time.monotonic() > late_s:
                 return [f"not completed {options.patience_s:.0f} s after the last ask"]
             time.sleep(0.05)

@@ -217,7 +217,7 @@ async def test_command_that_is_deaf_has_ended_before_its_ask_begins_again(
 
         await rig.until(lambda: len(set(lines(file))) > 1)
         await rig.until(lambda: lines(file).count(max(lines(file), key=lines(file).index)) > 10)
-        said = lines(file)
-        assert said == sorted(said, key=said.index), "the two have overlapped"
-        assert said.count(said[0]) > 40, "it had its grace period"
+        ran = lines(file)
+        assert ran == sorted(ran, key=ran.index), "the two have overlapped"
+        assert ran.count(ran[0]) > 40, "it had its grace period"
         await app.remove()

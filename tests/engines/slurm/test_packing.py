@@ -50,8 +50,10 @@ def _replayed(cluster: Cluster, folder: Path) -> list[str]:
     ]
     dump = written(folder / "sacct.txt", dump_of(*rows))
     nodes = written(folder / "nodes.txt", cluster.run("scontrol", "show", "node"))
-    said = cluster.run("scontrol", "show", "config") + cluster.run("scontrol", "show", "partition")
-    conf = written(folder / "conf.txt", said)
+    config = cluster.run("scontrol", "show", "config") + cluster.run(
+        "scontrol", "show", "partition"
+    )
+    conf = written(folder / "conf.txt", config)
     feed, log = folder / "feed.jsonl", folder / "log.jsonl"
     for words in (
         ("import", "slurm", dump, "--nodes", nodes, "--slurm-conf", conf, "-o", feed),
