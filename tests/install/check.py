@@ -91,17 +91,17 @@ class Check:
         try:
             made.install(what, *tools, "-c", str(versions))
         except AssertionError as error:
-            self.tell(name, began, str(error))
+            self.report(name, began, str(error))
             return None
         done = made.run("python", "-m", "pip", "check", cwd=PROJECT)
-        self.tell(name, began, done.stdout if done.returncode else None)
+        self.report(name, began, done.stdout if done.returncode else None)
         return made
 
     def use(self, made: Environment, extra: str) -> None:
         """Use what an extra brings."""
         began = time.monotonic()
         done = made.run("python", "-P", *USES[extra], cwd=PROJECT)
-        self.tell(f"  {' '.join(USES[extra])}", began, done.stderr if done.returncode else None)
+        self.report(f"  {' '.join(USES[extra])}", began, done.stderr if done.returncode else None)
 
     def test(self, made: Environment, *paths: str) -> None:
         """Run tests, of what is installed."""
@@ -118,10 +118,10 @@ class Check:
             check=False,
         )
         last = done.stdout.splitlines()[-1:] or [done.stderr]
-        told = done.stdout[-8000:] if done.returncode else None
-        self.tell(f"  tests: {last[0]}", began, told)
+        output = done.stdout[-8000:] if done.returncode else None
+        self.report(f"  tests: {last[0]}", began, output)
 
-    def tell(self, what: str, began: float, wrong: str | None) -> None:
+    def report(self, what: str, began: float, wrong: str | None) -> None:
         """Say how a step ended: what went wrong, if anything did."""
         self.failed += wrong is not None
         state = "ok" if wrong is None else "FAILED"

@@ -48,9 +48,9 @@ def completed(folder: Path, *words: str) -> list[str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told, *offered = done.stdout.splitlines()
-    assert told.startswith("complete ")
-    assert told.endswith(" muster")
+    registration, *offered = done.stdout.splitlines()
+    assert registration.startswith("complete ")
+    assert registration.endswith(" muster")
     return offered
 
 

@@ -114,7 +114,7 @@ class Job:
     succeeded: set[str] = attrs.field(factory=set[str])
     ended: trio.Event = attrs.field(factory=trio.Event)
     has_failed: bool = False
-    #: The names of pods that were made, and that the watch has not told of.
+    #: The names of pods that were made, and that the watch has not shown.
     _unseen: dict[str, trio.Event] = attrs.field(factory=dict[str, trio.Event])
     _changed: trio.Event = attrs.field(factory=trio.Event)
     _broken_s: float | None = None
@@ -172,7 +172,7 @@ class Job:
         return self.has_failed or len(self.succeeded) >= self.spec.members
 
     async def _make(self, api: Api, name: str) -> None:
-        """Make a pod, and wait until the watch has told of it, or it is gone by then."""
+        """Make a pod, and wait until the watch has shown it, or it is gone by then."""
         pod = self.spec.template()
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": self.spec.name, "uid": self.uid}
         pod["metadata"] |= {"name": name, "ownerReferences": [owner | {"controller": True}]}

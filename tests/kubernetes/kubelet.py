@@ -52,12 +52,12 @@ Room = Counter[str]
 
 def room_of(quantities: Mapping[str, str | int]) -> Room:
     """Return the amounts that quantities such as ``500m`` and ``2Gi`` say."""
-    return Room({name: _thousandths(str(said)) for name, said in quantities.items()})
+    return Room({name: _thousandths(str(quantity)) for name, quantity in quantities.items()})
 
 
-def _thousandths(said: str) -> int:
-    number = said.rstrip("mkMGTPEKi")
-    return int(Fraction(number) * _FACTORS[said[len(number) :]] * 1000)
+def _thousandths(quantity: str) -> int:
+    number = quantity.rstrip("mkMGTPEKi")
+    return int(Fraction(number) * _FACTORS[quantity[len(number) :]] * 1000)
 
 
 def requests_of(pod: Object) -> Room:
@@ -399,5 +399,5 @@ def _ended(pod: _Pod, status: int) -> list[dict[str, Any]]:
 
 
 def _container(container: Object, state: Object, *, ready: bool) -> dict[str, Any]:
-    said = {"name": container["name"], "image": container["image"], "imageID": ""}
-    return {**said, "ready": ready, "restartCount": 0, "state": state}
+    status = {"name": container["name"], "image": container["image"], "imageID": ""}
+    return {**status, "ready": ready, "restartCount": 0, "state": state}

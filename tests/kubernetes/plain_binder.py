@@ -28,8 +28,8 @@ async def bind(api: Api, pod: Object, node: str) -> bool:
     metadata = pod["metadata"]
     name, namespace = str(metadata["name"]), str(metadata["namespace"])
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    said = {"name": name, "uid": metadata["uid"]}
-    body = {"apiVersion": "v1", "kind": "Binding", "metadata": said, "target": target}
+    identity = {"name": name, "uid": metadata["uid"]}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": identity, "target": target}
     while True:
         try:
             await api.create(PODS.path(name, namespace, "binding"), body)
@@ -82,7 +82,7 @@ class PlainBinder:
         self._name = name
         self._pods: dict[str, Object] = {}
         self._nodes: dict[str, Room] = {}
-        #: The nodes of pods that are bound, for all that is known; the watch has not told of it.
+        #: The nodes of pods that are bound, for all that is known; the watch has not shown it.
         self._assumed: dict[str, str] = {}
         self._changed = trio.Event()
 

@@ -49,8 +49,8 @@ Fault = Answer | Cut
 
 def status(code: int, reason: str) -> dict[str, Any]:
     """Return what an API server says with an error."""
-    said = {"message": f"{reason}, by the proxy", "reason": reason, "code": code}
-    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", **said}
+    fields = {"message": f"{reason}, by the proxy", "reason": reason, "code": code}
+    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", **fields}
 
 
 @final

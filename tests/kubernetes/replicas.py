@@ -93,8 +93,8 @@ class Replica:
         async with httpx.AsyncClient(base_url=self.served.urls[0], trust_env=False) as client:
 
             async def waits() -> bool:
-                told = (await client.get("/readyz")).json()
-                return bool(told["ready"]) or "holds the lease" in told["detail"]
+                readiness = (await client.get("/readyz")).json()
+                return bool(readiness["ready"]) or "holds the lease" in readiness["detail"]
 
             await wait_for(waits, "a replica has started")
 

@@ -218,8 +218,8 @@ class MusterProcess:
         await trio.to_thread.run_sync(self._served.kill)
         self._keep_log(self._served)
         if status is not None:
-            said = "\n".join(self._served.lines[-30:])
-            self._faults.append(f"Muster has ended by itself, with {status}:\n{said}")
+            output = "\n".join(self._served.lines[-30:])
+            self._faults.append(f"Muster has ended by itself, with {status}:\n{output}")
 
     async def faults(self, books: Books, unfinished: int) -> list[str]:
         return await trio.to_thread.run_sync(self._end, books, unfinished)
@@ -324,8 +324,8 @@ def faults_of_jobs(jobs: Sequence[Job]) -> Iterator[str]:
 def _why(pod: Object) -> str:
     """Return how what a scheduler has said of a pod begins, or else its phase."""
     conditions = cast("list[Mapping[str, str]]", pod["status"].get("conditions") or [])
-    said = [one["message"] for one in conditions if one.get("message")]
-    return "; ".join(said)[:100] or str(pod["status"]["phase"])
+    messages = [one["message"] for one in conditions if one.get("message")]
+    return "; ".join(messages)[:100] or str(pod["status"]["phase"])
 
 
 def faults_of_gangs(jobs: Sequence[Job], books: Books) -> Iterator[str]:

@@ -78,8 +78,8 @@ async def test_a_binding_that_fails_for_long_is_given_up(
     async with world_of(plane, url=proxy.url, options=BindOptions(timeout_s=0.5)) as world:
         decisions = world.scheduler.decisions(kinds=["released"])
         with trio.fail_after(PATIENCE_S):
-            said = await anext(aiter(decisions))
-        assert said.decision.reason == "bind_failed"
+            announced = await anext(aiter(decisions))
+        assert announced.decision.reason == "bind_failed"
         assert not await outside.places()
 
 
@@ -198,11 +198,11 @@ async def test_a_victim_is_told_and_an_event_says_it(outside: Outside, plane: Co
 
         async def says() -> bool:
             found = await outside.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
-            told = {
+            notes = {
                 (one["regarding"]["name"], one["reason"]): one["note"] for one in found["items"]
             }
             wanted = {("low", "Scheduled"), ("low", "Preempted"), ("top", "Scheduled")}
-            return wanted <= told.keys() and "for default.top/top: " in told["low", "Preempted"]
+            return wanted <= notes.keys() and "for default.top/top: " in notes["low", "Preempted"]
 
         await wait_for(says, "events say what was decided")
 

@@ -194,10 +194,10 @@ async def test_it_runs_as_the_deployment_says_with_these_roles(
     await outside.add_pod(pod_of("fits"))
     await outside.add_pod(pod_of("large", cpu="64"))
 
-    async def are_told() -> bool:
+    async def are_reported() -> bool:
         pods = await outside.pods()
-        told = pods["large"]["status"].get("conditions", [{}])[0].get("reason")
-        return "nodeName" in pods["fits"]["spec"] and told == "Unschedulable"
+        reason = pods["large"]["status"].get("conditions", [{}])[0].get("reason")
+        return "nodeName" in pods["fits"]["spec"] and reason == "Unschedulable"
 
     async def has_events() -> bool:
         found = await outside.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
@@ -210,7 +210,7 @@ async def test_it_runs_as_the_deployment_says_with_these_roles(
             command, stderr=log, env=environment, cwd=tmp_path
         )
     try:
-        await wait_for(are_told, "one pod is bound, and the other says why it is not")
+        await wait_for(are_reported, "one pod is bound, and the other says why it is not")
         await wait_for(has_events, "there is an event")
         process.terminate()
         with trio.fail_after(PATIENCE_S):

@@ -182,7 +182,7 @@ class Day:
         """Wait until something may happen next, and return when that is."""
 
         async def is_later() -> bool:
-            # What is bound a moment after a second begins may be told of the next one.
+            # A binding near the end of a second may have the time of the next one.
             return _second() >= _second(self._last) + timedelta(seconds=2)
 
         await wait_for(is_later, "time goes by")

@@ -41,9 +41,9 @@ class Cluster:
     async def pod(self, cpu: str = "1", *, grace_s: int = 0, **annotations: str) -> str:
         """Make a pod that is bound to the node; return its name."""
         name = f"{self.node}-{len(self.made)}"
-        said = {f"muster.test/{key.replace('_', '-')}": one for key, one in annotations.items()}
+        prefixed = {f"muster.test/{key.replace('_', '-')}": one for key, one in annotations.items()}
         spec = pod_spec({"cpu": cpu}, grace_s=grace_s) | {"nodeName": self.node}
-        metadata = {"name": name, "annotations": said}
+        metadata = {"name": name, "annotations": prefixed}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         await self.api.create(PODS.path(None, "default"), body)
         self.made.append(name)

@@ -90,7 +90,7 @@ async def test_one_of_two_works(plane: ControlPlane, name: str, nursery: trio.Nu
     assert taken - began < TIMES.renewed_s + SLACK_S, "who ends lets the next one have it at once"
     with plane.client() as client, trio.fail_after(PATIENCE_S):
         spec = client.get(LEASES.path(name, "default")).json()["spec"]
-        while spec["holderIdentity"]:  # The server takes a moment to write what it was told last.
+        while spec["holderIdentity"]:  # The server takes a moment to write the last change.
             await trio.sleep(0.05)
             spec = client.get(LEASES.path(name, "default")).json()["spec"]
     assert spec["leaseTransitions"] == 1

@@ -336,8 +336,8 @@ async def test_a_pod_that_has_ended_gives_its_room_back(
         await outside.set_phase("a", phase)
         await world.wait_for_bound(b="n1")
         with trio.fail_after(PATIENCE_S):
-            said = await anext(aiter(decisions))
-        assert said.decision.reason == ("completed" if phase == "Succeeded" else "failed")
+            announced = await anext(aiter(decisions))
+        assert announced.decision.reason == ("completed" if phase == "Succeeded" else "failed")
 
 
 # POD-29

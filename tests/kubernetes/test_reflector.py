@@ -33,7 +33,7 @@ def config_map(name: str, value: str = "") -> dict[str, Any]:
 @final
 @attrs.define
 class Mirror:
-    """What a reflector has told, put together again."""
+    """The objects of a reflector, put together from its events."""
 
     plane: ControlPlane
     reflector: Reflector | None = None

@@ -105,15 +105,15 @@ def test_who_applies_a_configuration_is_told_of_the_config_map(
 
     with serve(cluster, *state) as served:
         assert origin(served) == {"kind": "file", "file": place, "differs": False}
-        said = muster(served, "config", "apply", str(applied))
+        output = muster(served, "config", "apply", str(applied))
         assert (
-            f"{place}, which says something else: it replaces this configuration once it " in said
+            f"{place}, which says something else: it replaces this configuration once it " in output
         )
-        assert "changes, or the service starts again" in said
+        assert "changes, or the service starts again" in output
         assert origin(served) == {"kind": "applied", "file": place, "differs": True}
     with serve(cluster, *state) as served:
-        told = f"ConfigMap {NAMESPACE}/queues replaces the configuration that was in force"
-        assert any(told in line for line in served.lines)
+        warning = f"ConfigMap {NAMESPACE}/queues replaces the configuration that was in force"
+        assert any(warning in line for line in served.lines)
         assert origin(served) == {"kind": "file", "file": place, "differs": False}
 
 

@@ -84,7 +84,7 @@ def pod_of(
 @final
 @attrs.define
 class Outside:
-    """Those who use the API server beside Muster."""
+    """Other users of the API server, beside Muster."""
 
     plane: ControlPlane
 

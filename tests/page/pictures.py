@@ -1,8 +1,8 @@
 """Pictures of every page, to be looked at: ``python -m tests.page.pictures FOLDER``.
 
 Each page is taken with no data, with a little, and with much, at four widths, light and dark; some
-of them after somebody has used them, and all of them while the service is away. What somebody could
-not use, and what is wider than the window, is told.
+of them after an action, and all of them while the service is away. It reports what is not accessible,
+and what is wider than the window.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ window.EventSource = class extends EventSource {
 };
 window.cutStreams = () => streams.forEach((one) => { one.close(); one.dispatchEvent(new Event("error")); });
 """
-"""Lets the streams of a page be cut: a browser that is told to be offline keeps them."""
+"""Lets the streams of a page be cut: a browser that is set offline keeps them."""
 
 SEARCH_MS: Final = 30_000
 """How long a search for what would help is waited for, in milliseconds."""
@@ -58,19 +58,19 @@ def nothing(_: Window) -> None:
 
 
 def log_in(shown: Window) -> None:
-    """Send a token that nobody has."""
+    """Send a wrong token."""
     shown.page.get_by_label("Token").fill("wrong")
     shown.page.keyboard.press("Enter")
     shown.page.get_by_role("alert").wait_for()
 
 
 def foretell(shown: Window) -> None:
-    """Wait until it is said when an ask starts."""
+    """Wait for the forecast of when an ask starts."""
     shown.page.get_by_role("button", name="Forecast again").wait_for(timeout=SEARCH_MS)
 
 
 def try_remedy(shown: Window) -> None:
-    """Open all changes that would help, and say what the first of them would lead to."""
+    """Open all changes that would help, and try the first of them."""
     helps = shown.page.locator(".helps")
     helps.wait_for(timeout=SEARCH_MS)
     for summary in helps.locator(".apply > summary").all():
@@ -112,7 +112,7 @@ class View:
     Attributes:
         path: The address: ``{before}`` is a moment before the first event, ``{between}`` one
             after the first request.
-        act: What somebody does there first.
+        act: What a user does there first.
     """
 
     path: str
@@ -149,7 +149,7 @@ PAGES: Final = {
 }
 
 ALONE: Final = {"login": View("/queues"), "login-refused": View("/queues", log_in)}
-"""What is there with tokens only."""
+"""The pages that exist only with tokens."""
 
 
 def fill(client: httpx.Client, requests: Sequence[list[dict[str, Any]]]) -> Mapping[str, str]:
@@ -172,7 +172,7 @@ class Camera:
         browser: The browser.
         url: The address of the service.
         folder: Where the pictures go.
-        name: What they have in their names: the data.
+        name: The kind of data, for the names of files.
         widths: The widths, in pixels.
         is_away: Whether the service does not answer any more once a page is there.
         moments: The moments that addresses name.
@@ -187,7 +187,7 @@ class Camera:
     moments: Mapping[str, str]
 
     def windows(self) -> Iterator[tuple[str, Window]]:
-        """Yield a window for each width, light and dark, with what stands in names of files."""
+        """Yield a window for each width, light and dark, with its part of the file names."""
         for width in self.widths:
             for is_dark in (False, True):
                 with window(self.browser, self.url, size=SIZES[width], is_dark=is_dark) as shown:
@@ -201,7 +201,7 @@ class Camera:
                 self.take(shown, view, f"{page}-{name}")
 
     def take(self, shown: Window, view: View, name: str) -> None:
-        """Take a picture of a view, and tell what is wrong with it."""
+        """Take a picture of a view, and print what is wrong with it."""
         context = shown.page.context
         try:
             shown.open(view.path.format(**self.moments))
@@ -220,8 +220,8 @@ class Camera:
             shown.check(but=EXPECTED)
             shown.check_width()
         except AssertionError as error:
-            click.echo(f"{name}: {error} {shown.said}")
-        shown.said.clear()
+            click.echo(f"{name}: {error} {shown.messages}")
+        shown.messages.clear()
         context.set_offline(False)
 
 

@@ -17,11 +17,11 @@ from tests.actors.serving.served import Served
 from tests.actors.serving.test_access import SECRETS, line_of
 from tests.page.browser import Window, window
 
-TELLS: Final = """() => {
-    const tell = (done) => document.addEventListener("muster:decided", () => done(), {once: true});
-    window.told = new Promise(tell);
+EXPECT_DECISION: Final = """() => {
+    const resolve = (done) => document.addEventListener("muster:decided", () => done(), {once: true});
+    window.decided = new Promise(resolve);
 }"""
-"""Makes a promise that is kept when the page has heard of news."""
+"""Makes a promise that is kept at the next news of the page."""
 
 NODE: Final = {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}}
 
@@ -109,9 +109,9 @@ def test_a_page_rests_as_long_as_it_is_told(browser: Browser, served: Served) ->
         shown.open()
         served.client.post("/api/v1/events", json=[NODE]).raise_for_status()
         shown.until("1node")
-        page.evaluate(TELLS)
+        page.evaluate(EXPECT_DECISION)
         served.client.post("/api/v1/events", json=[{**NODE, "node": "n2"}]).raise_for_status()
-        page.evaluate("window.told")
+        page.evaluate("window.decided")
         page.clock.run_for(5_000)
         assert len(asked) == 1
         page.clock.fast_forward(600_000)
