@@ -32,7 +32,7 @@ from muster.service.access import (
 from muster.service.limits import Slots, Usage
 from muster.service.options import NAMES, Limits
 from muster.service.payloads import Problem
-from tests.actors.serving.served import CONFIG, PATIENCE_S, Raw, Served, until
+from tests.actors.serving.served import CONFIG, PATIENCE_S, RawConnection, Served, until
 
 DIGEST: Final = "0" * 64
 
@@ -214,7 +214,7 @@ PATH: Final = "/api/v1/decisions"
     ],
 )
 def test_other_ways_to_send_it(guarded: Served, written: str) -> None:
-    with Raw(guarded.urls[0]) as raw:
+    with RawConnection(guarded.urls[0]) as raw:
         status, answer = raw.get(PATH, f"Authorization: {written}")
     if status == 400:  # h11 takes no control characters
         assert "\x01" in written
@@ -343,7 +343,7 @@ def test_a_body_that_nobody_wants_is_thrown_away(small: Served) -> None:
 
 
 def test_a_body_that_takes_too_long(hasty: Served) -> None:
-    with Raw(hasty.urls[0]) as raw:
+    with RawConnection(hasty.urls[0]) as raw:
         raw.send(*POST, "Content-Length: 10", "", body=b"[")
         status, answer = raw.answer()
 
@@ -352,7 +352,7 @@ def test_a_body_that_takes_too_long(hasty: Served) -> None:
 
 
 def test_a_client_that_leaves_in_the_middle_of_a_body(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send(*POST, "Content-Length: 10000", "", body=b"[")
 
     assert small.client.get("/healthz").status_code == 200
@@ -369,7 +369,7 @@ def test_a_head_that_is_too_long(small: Served) -> None:
 
 
 def test_a_head_without_an_end(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "X-Long: " + "x" * 100_000)
         status, _ = raw.answer()
 
@@ -377,7 +377,7 @@ def test_a_head_without_an_end(small: Served) -> None:
 
 
 def test_a_head_that_takes_too_long(hasty: Served) -> None:
-    with Raw(hasty.urls[0]) as raw:
+    with RawConnection(hasty.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost")
         status, answer = raw.answer()
 
@@ -389,7 +389,7 @@ def test_a_head_that_comes_byte_by_byte(hasty: Served) -> None:
     """Each byte comes soon after the one before, and the whole takes too long."""
     began = time.monotonic()
     found = b""
-    with Raw(hasty.urls[0]) as raw:
+    with RawConnection(hasty.urls[0]) as raw:
         raw.socket.settimeout(0.05)
         raw.send("GET /healthz HTTP/1.1", "Host: localhost")
         while not found:
@@ -402,18 +402,18 @@ def test_a_head_that_comes_byte_by_byte(hasty: Served) -> None:
 
 
 def test_a_connection_that_says_nothing_is_closed(bored: Served) -> None:
-    with Raw(bored.urls[0]) as raw:
+    with RawConnection(bored.urls[0]) as raw:
         assert raw.rest() == b""
 
 
 def test_a_connection_that_says_nothing_more_is_closed(bored: Served) -> None:
-    with Raw(bored.urls[0]) as raw:
+    with RawConnection(bored.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", "")
         assert raw.answer()[0] == 200
 
 
 def test_what_is_no_http(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send("hello", "", "")
         status, answer = raw.answer()
 
@@ -425,7 +425,7 @@ def test_several_requests_at_once(small: Served) -> None:
     """They are answered one after the other."""
     request = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.socket.sendall(request * 3 + last)
         answer = raw.rest()
 
@@ -445,7 +445,7 @@ def test_requests_of_all_kinds_on_one_connection(small: Served, step: int) -> No
         *(*POST, "Content-Length: 2", "Connection: close", "", "[]"),
     )
     data = "\r\n".join(lines).encode()
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         for at in range(0, len(data), step):
             raw.socket.sendall(data[at : at + step])
         answer = raw.rest()
@@ -456,7 +456,7 @@ def test_requests_of_all_kinds_on_one_connection(small: Served, step: int) -> No
 
 
 def test_a_client_that_waits_for_a_word_before_its_body(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send(*POST, "Content-Length: 2", "Expect: 100-continue", "Connection: close", "")
         assert raw.socket.recv(1000).startswith(b"HTTP/1.1 100 ")
         raw.socket.sendall(b"[]")
@@ -465,7 +465,7 @@ def test_a_client_that_waits_for_a_word_before_its_body(small: Served) -> None:
 
 def test_a_body_that_is_cut_short(small: Served) -> None:
     for length in ("Content-Length: 5", "Transfer-Encoding: chunked"):
-        with Raw(small.urls[0]) as raw:
+        with RawConnection(small.urls[0]) as raw:
             raw.send(*POST, length, "", body=b"3\r\n")
             raw.socket.shutdown(1)
             status, answer = raw.answer()
@@ -474,7 +474,7 @@ def test_a_body_that_is_cut_short(small: Served) -> None:
 
 
 def test_a_client_that_sends_nothing_more_gets_its_answer(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", "")
         raw.socket.shutdown(1)
         assert raw.answer()[0] == 200
@@ -488,7 +488,7 @@ def test_a_client_that_sends_nothing_more_gets_its_answer(small: Served) -> None
     ],
 )
 def test_an_upgrade_is_not_taken(bored: Served, headers: tuple[str, ...]) -> None:
-    with Raw(bored.urls[0]) as raw:
+    with RawConnection(bored.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", *headers, "")
         status, answer = raw.answer()
 
@@ -498,17 +498,17 @@ def test_an_upgrade_is_not_taken(bored: Served, headers: tuple[str, ...]) -> Non
 
 def test_a_web_socket_is_refused(small: Served) -> None:
     key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         status, _ = raw.get("/healthz", "Upgrade: websocket", "Sec-WebSocket-Version: 13", key)
         assert status == 200
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", "Connection: Upgrade")
         raw.send("Upgrade: websocket", "Sec-WebSocket-Version: 13", key, "")
         assert raw.answer()[0] == 403
 
 
 def test_the_beginning_of_http_2_is_refused(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send("PRI * HTTP/2.0", "", "SM", "")
         assert raw.answer()[0] in {400, 505}
 
@@ -519,18 +519,18 @@ def test_the_beginning_of_http_2_is_refused(small: Served) -> None:
 def test_connections_beyond_the_limit(tmp_path: Path) -> None:
     with Served(tmp_path, "--max-connections=3") as served, ExitStack() as stack:
         for _ in range(3):
-            raw = stack.enter_context(Raw(served.urls[0]))
+            raw = stack.enter_context(RawConnection(served.urls[0]))
             raw.send("GET /healthz HTTP/1.1", "Host: localhost", "")
             assert raw.socket.recv(1000).startswith(b"HTTP/1.1 200")
 
-        with Raw(served.urls[0]) as more:
+        with RawConnection(served.urls[0]) as more:
             status, answer = more.get("/api/v1/decisions")
             assert status == 503
             assert b"retry-after: 1" in answer.lower()
             assert b"there are 3 connections already" in answer
-        with Raw(served.urls[0]) as more:
+        with RawConnection(served.urls[0]) as more:
             assert more.get("/healthz")[0] == 200
-        with Raw(served.urls[0]) as more:
+        with RawConnection(served.urls[0]) as more:
             assert more.get("/readyz")[0] == 200
 
         stack.close()
@@ -541,7 +541,7 @@ def test_connections_beyond_the_limit(tmp_path: Path) -> None:
 def test_many_connections_beyond_the_limit(tmp_path: Path) -> None:
     """Those beyond the spare ones are closed at once, and counted."""
     with Served(tmp_path, "--max-connections=1") as served, ExitStack() as stack:
-        silent = [stack.enter_context(Raw(served.urls[0])) for _ in range(60)]
+        silent = [stack.enter_context(RawConnection(served.urls[0])) for _ in range(60)]
         for raw in silent[17:]:
             assert raw.rest()[:12] in {b"", b"HTTP/1.1 503"}
         stack.close()
@@ -552,7 +552,7 @@ def test_many_connections_beyond_the_limit(tmp_path: Path) -> None:
 
 
 def test_a_client_that_does_not_read(hasty: Served) -> None:
-    with Raw(hasty.urls[0], receive_bytes=4096) as raw:
+    with RawConnection(hasty.urls[0], receive_bytes=4096) as raw:
         lines = [line for _ in range(2000) for line in ("GET /nowhere HTTP/1.1", "Host: a", "")]
         try:
             while True:
@@ -584,7 +584,7 @@ def test_refusals_are_in_the_metrics(small: Served, hasty: Served, bored: Served
     small.client.get("/healthz", headers={"X-Long": "x" * 3000})
     deep = b"[" * 70 + b"]" * 70
     small.client.post("/api/v1/events", content=deep)
-    with Raw(bored.urls[0]) as silent, Raw(hasty.urls[0]) as slow:
+    with RawConnection(bored.urls[0]) as silent, RawConnection(hasty.urls[0]) as slow:
         slow.send("GET /healthz HTTP/1.1")
         assert silent.rest() == b""
         assert slow.answer()[0] == 408

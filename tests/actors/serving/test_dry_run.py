@@ -81,15 +81,15 @@ def test_it_says_what_the_real_one_then_does(served: Served, state: Path, seed: 
         done = served.client.post(PATH, json=events)
 
         assert tried.status_code == done.status_code == 200, tried.text
-        said = tried.json()
-        assert said["results"] == done.json(), events
+        answer = tried.json()
+        assert answer["results"] == done.json(), events
         number = done.headers.get("Muster-Batch")
         found: list[dict[str, object]] = []
         if number is not None:
             with StateReader(state) as reader:
                 (batch,) = reader.batches(int(number) - 1, int(number))
             found = [one.as_map() for one in batch.decisions]
-        assert without_time(said["decisions"]) == without_time(found), events
+        assert without_time(answer["decisions"]) == without_time(found), events
         decided += len(found)
     assert decided > 40
 

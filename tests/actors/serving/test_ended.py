@@ -14,8 +14,8 @@ import pytest
 from muster.service.ledger.records import KEPT
 from tests.actors.cli.helpers import run
 from tests.actors.serving.served import (
-    Here,
     Served,
+    ServiceThread,
     decisions_until,
     job,
     node,
@@ -150,8 +150,8 @@ def test_it_is_the_same_after_a_start(
 
 
 def test_those_that_are_not_in_memory_come_from_the_store(tmp_path: Path) -> None:
-    with Here(tmp_path / "state") as here:
-        client = here.client
+    with ServiceThread(tmp_path / "state") as service:
+        client = service.client
         submit(client, _app("early", "sue"), {**job("x", "true"), "app": "early"})
         submit(client, {"op": "remove_ask", "app": "early", "ask": "x"})
         more = {"op": "add_ask", "ask": "k", "resources": {"vcore": 1}, "count": KEPT}
@@ -177,15 +177,15 @@ def test_those_that_are_not_in_memory_come_from_the_store(tmp_path: Path) -> Non
     ],
 )
 def test_what_cannot_be_asked(parameters: dict[str, str], problem: str) -> None:
-    with Here() as here:
-        answer = here.client.get("/api/v1/asks", params=parameters)
+    with ServiceThread() as service:
+        answer = service.client.get("/api/v1/asks", params=parameters)
         assert answer.status_code == 400
         assert problem in answer.json()["detail"]
 
 
 def test_a_cursor_of_the_other_list_is_refused() -> None:
-    with Here() as here:
-        client = here.client
+    with ServiceThread() as service:
+        client = service.client
         many = {"op": "add_ask", "app": "a", "ask": "k", "resources": {"vcore": 1}, "count": 4}
         submit(client, {"op": "add_app", "app": "a", "queue": "root.q"}, many)
         for number in (0, 1):
@@ -200,8 +200,8 @@ def test_a_cursor_of_the_other_list_is_refused() -> None:
 
 # LISTS-23, LISTS-24
 def test_the_page_and_the_metrics_have_the_same_users() -> None:
-    with Here() as here:
-        client = here.client
+    with ServiceThread() as service:
+        client = service.client
         apps = [
             {"op": "add_app", "app": f"a{number}", "queue": "root.q", "user": f"user-{number:03}"}
             for number in range(120)
@@ -230,8 +230,8 @@ def test_the_page_and_the_metrics_have_the_same_users() -> None:
 
 # CLIENT-3
 def test_the_command_lists_what_has_ended_and_users() -> None:
-    with Here() as here:
-        client = here.client
+    with ServiceThread() as service:
+        client = service.client
         submit(client, node(4), _app("a", "sue"))
         submit(client, {"op": "add_ask", "app": "a", "ask": "k", "resources": {"vcore": 1}})
         more = {"exit_status": 3, "cpu_time": 7200, "max_memory": 2**30}
@@ -257,16 +257,16 @@ def test_the_command_lists_what_has_ended_and_users() -> None:
 def test_they_are_made_again_after_a_checkpoint_without_them(tmp_path: Path, change: str) -> None:
     """The process was killed in between, or another version has written them."""
     state = tmp_path / "state"
-    with Here(state) as here:
-        here.post(
+    with ServiceThread(state) as service:
+        service.post(
             _app("a", "sue"), {"op": "add_ask", "app": "a", "ask": "k", "resources": {"vcore": 1}}
         )
-        here.post({"op": "remove_ask", "app": "a", "ask": "k"})
-        items = here.all("/api/v1/asks", state="ended")
+        service.post({"op": "remove_ask", "app": "a", "ask": "k"})
+        items = service.all("/api/v1/asks", state="ended")
     with closing(sqlite3.connect(state / "muster.db", isolation_level=None)) as database:
         database.execute(change)
 
     assert len(items) == 1
     for _ in range(2):
-        with Here(state) as here:
-            assert here.all("/api/v1/asks", state="ended") == items
+        with ServiceThread(state) as service:
+            assert service.all("/api/v1/asks", state="ended") == items

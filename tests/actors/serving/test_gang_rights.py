@@ -47,7 +47,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
 
 @attrs.frozen
 class Kind:
-    """A gang of somebody, or a name of one.
+    """A gang of some user, or a name of one.
 
     Attributes:
         make: Makes it, by a server and the name of the gang.
@@ -363,7 +363,7 @@ def test_a_list_that_does_not_count_yet_cannot_tie_a_gang_later(people: People) 
     assert "is in a group with 'default/ties', which belongs to 'bob'" in error
 
 
-# What somebody might try
+# What a user might try
 
 
 def test_nobody_spoils_the_gang_of_another(people: People) -> None:
@@ -462,7 +462,7 @@ def test_a_gang_belongs_to_the_same_user_after_a_start(tmp_path: Path, way: str)
         assert error == "gang: 'default/free' belongs to 'bob'"
 
 
-# Whatever somebody sends, the things of others stay as they are
+# Whatever a user sends, the things of others stay as they are
 
 
 GANGS: Final = ("default/a", "default/b", "default/c", "default/d", "ann/own", "bob/own")
@@ -470,7 +470,7 @@ SENDERS: Final = ("ann", "bob", "zoe")
 
 
 def random_event(chance: Random, who: str) -> Event:
-    """Return an event of somebody about anything of anybody."""
+    """Return an event of a user about a thing of any user."""
     gang, other = chance.choice(GANGS), chance.choice(GANGS)
     owner = who if chance.random() < 0.7 else chance.choice(SENDERS)
     name = f"{owner}-{chance.randrange(2)}"
@@ -553,7 +553,7 @@ class Things:
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
-    """A server with nothing of anybody."""
+    """A server without applications and gangs."""
     with people_of(tmp_path_factory.mktemp("crowd")) as found:
         yield found
 

@@ -21,7 +21,7 @@ from muster.service.options import ServeOptions
 from muster.service.server.addresses import Address, ListenError
 from muster.service.startup_checks import problems_of
 from tests.actors.cli.helpers import run
-from tests.actors.serving.served import PATIENCE_S, Raw, Served
+from tests.actors.serving.served import PATIENCE_S, RawConnection, Served
 
 
 def refused(*arguments: str) -> str:
@@ -208,7 +208,7 @@ def test_limits_hold_with_tls(secure: Served) -> None:
 
 
 def test_plain_http_where_tls_is_spoken(secure: Served) -> None:
-    with Raw(secure.urls[0]) as raw:
+    with RawConnection(secure.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", "")
         assert b"200" not in raw.rest()
     assert secure.client.get("/healthz").status_code == 200
@@ -226,7 +226,7 @@ def test_a_command_is_told_which_of_http_and_https_is_wrong(secure: Served, name
 
 
 def test_a_handshake_that_takes_too_long(secure: Served) -> None:
-    with Raw(secure.urls[0]) as raw:
+    with RawConnection(secure.urls[0]) as raw:
         assert raw.rest() == b""
 
 
@@ -289,7 +289,7 @@ def test_a_name_that_it_has(named: Served, host: str) -> None:
     ],
 )
 def test_a_name_that_it_does_not_have(named: Served, host: str) -> None:
-    with Raw(named.urls[0]) as raw:
+    with RawConnection(named.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", f"Host: {host}", "Connection: close", "")
         status, answer = raw.answer()
     assert status == 421, answer
@@ -298,7 +298,7 @@ def test_a_name_that_it_does_not_have(named: Served, host: str) -> None:
 
 def test_no_name_and_several_names(named: Served) -> None:
     for version, headers in (("1.1", ()), ("1.0", ()), ("1.1", ("Host: localhost",) * 2)):
-        with Raw(named.urls[0]) as raw:
+        with RawConnection(named.urls[0]) as raw:
             raw.send(f"GET /healthz HTTP/{version}", *headers, "Connection: close", "")
             assert raw.answer()[0] == 400
 

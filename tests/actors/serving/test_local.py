@@ -120,7 +120,7 @@ def test_what_cannot_be_started(
     ends = ends_of(found, ask)
     assert [reason for reason, _ in ends] == ["bind_failed"] * 3 + ["removed"]
     assert message in output(served.client, ask)
-    assert {said for _, said in ends[:3]} == {f"{message} or directory"}
+    assert {problem for _, problem in ends[:3]} == {f"{message} or directory"}
 
 
 def test_an_ask_without_a_command_is_left_to_others(served: Served) -> None:

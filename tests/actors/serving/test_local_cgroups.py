@@ -30,7 +30,7 @@ from tests.actors.serving.served import (
 from tests.actors.serving.test_local import runs
 from tests.actors.serving.test_local_survivors import begun
 
-# A command with a process that leaves its session, and ends when it is told to.
+# A command with a process that leaves its session, and ends at SIGTERM.
 LEAVES = (
     "cat /proc/self/cgroup; setsid sleep 600 & echo $! > {0}/left; echo began;"
     " i=0; until test -f {0}/go || test $i = 2400; do sleep 0.05; i=$((i + 1)); done; exit 4"
@@ -257,11 +257,11 @@ def test_limits_of_the_kernel(tmp_path: Path, dividing: Path) -> None:
         " i=0; while test $i -lt 100000; do i=$((i + 1)); done; cat $own/cpu.stat"
     )
     takes = [sys.executable, "-c", "b'x' * (300 << 20)"]
-    here = {"op": "add_node", "node": "n", "capacity": {"vcore": 8, "memory": "8Gi"}}
+    service = {"op": "add_node", "node": "n", "capacity": {"vcore": 8, "memory": "8Gi"}}
     small = {"vcore": "100m", "memory": "64Mi"}
     with serving(tmp_path, dividing) as served:
         assert cgroup_of(served.process.pid) == dividing / LEAF
-        submit(served.client, here, APP)
+        submit(served.client, service, APP)
         submit(served.client, job("slow", script, resources=small))
         submit(served.client, job("large", takes, resources=small))
         submit(served.client, job("free", takes, resources={"vcore": 1}))

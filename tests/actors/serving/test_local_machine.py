@@ -328,7 +328,7 @@ def of(name: str, command: str) -> dict[str, object]:
     return {**job("k", command), "app": name}
 
 
-def said(served: Served, name: str) -> list[str]:
+def lines_of(served: Served, name: str) -> list[str]:
     return served.client.get(f"/api/v1/asks/{name}/k/logs").text.splitlines()
 
 
@@ -343,7 +343,7 @@ def test_each_submitter_has_a_user(served: Served) -> None:
 
     nobody = pwd.getpwnam("nobody")
     begins = nobody.pw_dir if Path(nobody.pw_dir).is_dir() else "/"
-    sues, bobs = said(served, "sue"), said(served, "bob")
+    sues, bobs = lines_of(served, "sue"), lines_of(served, "bob")
     assert (sues[0], sues[2:]) == ("nobody", [begins, nobody.pw_dir, "none"])
     assert "root" not in sues[1].split()
     assert (bobs[0], bobs[4]) == ("root", "x")  # bob's is the user of the service

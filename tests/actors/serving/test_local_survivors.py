@@ -46,7 +46,7 @@ UNTIL = (
     " exit $(cat {0}/go)"
 )
 
-# What is said of a command whose end nobody knows.
+# The message of a command whose end is unknown.
 WITH_KEEPER = "LostJobError: its command was ended together with its keeper"
 NOT_THERE = "LostJobError: its command had not started, or the machine has started again since"
 

@@ -296,13 +296,13 @@ def record(message: str, *arguments: object, **fields: object) -> logging.LogRec
 # ACCESS-20: control characters do no harm
 
 
-@pytest.mark.parametrize("said", ["a\nb", "a\x1b[2Jb", "a\u202eb", "a\ud800b", "a\x00b"])
-def test_control_characters_are_escaped(said: str) -> None:
-    line = TextLines().format(record("%s", said))
+@pytest.mark.parametrize("text", ["a\nb", "a\x1b[2Jb", "a\u202eb", "a\ud800b", "a\x00b"])
+def test_control_characters_are_escaped(text: str) -> None:
+    line = TextLines().format(record("%s", text))
     assert line.isprintable()
     assert line.startswith("1970-01-01T00:00:00.250Z warning a\\")
-    assert json.loads(JsonLines().format(record("%s", said)))["message"] == said
-    assert "\n" not in JsonLines().format(record("%s", said))
+    assert json.loads(JsonLines().format(record("%s", text)))["message"] == text
+    assert "\n" not in JsonLines().format(record("%s", text))
 
 
 def test_a_trace_is_indented() -> None:

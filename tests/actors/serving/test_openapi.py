@@ -239,7 +239,7 @@ def nobody() -> NoReturn:
 
 
 def places(site: bool, routes: Sequence[BaseRoute]) -> Iterator[Place]:
-    """Yield all paths of an application; fail for a route of a kind that nobody knows."""
+    """Yield all paths of an application; fail for a route of an unknown kind."""
     for route in routes:
         if isinstance(route, Mount):
             assert (site, route.path) == (True, "")

@@ -57,7 +57,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def cells(client: httpx.Client, path: str) -> list[dict[str, Any]]:
-    """Return what the script is told of each map."""
+    """Return the data that the script gets for each map."""
     found = re.findall(
         r'<script type="application/json"[^>]*>(.*?)</script>', client.get(path).text
     )

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.actors.serving.served import Here, Served, until
+from tests.actors.serving.served import Served, ServiceThread, until
 from tests.actors.serving.test_page_asks import found
 
 EVENTS: Final[list[Mapping[str, object]]] = [
@@ -253,8 +253,8 @@ SHORTAGE_EVENTS: Final[list[Event]] = [
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[Here]:
-    with Here() as running:
+def service() -> Iterator[ServiceThread]:
+    with ServiceThread() as running:
         running.post(*SHORTAGE_EVENTS)
         yield running
 
@@ -277,14 +277,14 @@ def here() -> Iterator[Here]:
     ],
 )
 def test_a_gang_that_needs_more_than_there_is_says_so_first(
-    here: Here, name: str, reason: str
+    service: ServiceThread, name: str, reason: str
 ) -> None:
-    assert f"Why it does not start {reason}" in found(here.client, f"/gangs/ns/{name}")
+    assert f"Why it does not start {reason}" in found(service.client, f"/gangs/ns/{name}")
 
 
 # PAGE-49
-def test_a_gang_that_could_have_room_is_not_told_so(here: Here) -> None:
-    page = found(here.client, "/gangs/ns/half")
+def test_a_gang_that_could_have_room_is_not_told_so(service: ServiceThread) -> None:
+    page = found(service.client, "/gangs/ns/half")
 
     assert "together have" not in page
     assert "No node has" not in page
@@ -304,13 +304,15 @@ def test_a_gang_that_could_have_room_is_not_told_so(here: Here) -> None:
         ("whole-0", "The gang needs 12 whole in all; all nodes together have 8."),
     ],
 )
-def test_an_ask_that_no_node_could_hold_says_so_first(here: Here, name: str, reason: str) -> None:
-    assert f"Why it is not running {reason}" in found(here.client, f"/asks/a/{name}")
+def test_an_ask_that_no_node_could_hold_says_so_first(
+    service: ServiceThread, name: str, reason: str
+) -> None:
+    assert f"Why it is not running {reason}" in found(service.client, f"/asks/a/{name}")
 
 
 # PAGE-42
-def test_an_ask_that_has_to_wait_for_room_is_not_told_so(here: Here) -> None:
-    page = found(here.client, "/asks/a/later")
+def test_an_ask_that_has_to_wait_for_room_is_not_told_so(service: ServiceThread) -> None:
+    page = found(service.client, "/asks/a/later")
 
     assert "Why it is not running" in page
     assert "No node has" not in page
@@ -374,10 +376,10 @@ LIMITED: Final[list[Event]] = [
 
 
 @pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]:
     config = tmp_path_factory.mktemp("limited") / "queues.yaml"
     config.write_text(QUEUES, encoding="utf-8")
-    with Here(config=config) as running:
+    with ServiceThread(config=config) as running:
         running.post(*LIMITED)
         yield running
 
@@ -413,7 +415,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     ],
 )
 def test_a_gang_that_needs_more_than_its_queue_may_have_says_so_first(
-    limited: Here, name: str, reason: str
+    limited: ServiceThread, name: str, reason: str
 ) -> None:
     page = found(limited.client, f"/gangs/ns/{name}")
 
@@ -422,12 +424,14 @@ def test_a_gang_that_needs_more_than_its_queue_may_have_says_so_first(
 
 
 # PAGE-49
-def test_a_gang_whose_members_may_run_in_other_queues_is_not_told_so(limited: Here) -> None:
+def test_a_gang_whose_members_may_run_in_other_queues_is_not_told_so(
+    limited: ServiceThread,
+) -> None:
     assert "may have" not in found(limited.client, "/gangs/ns/spread")
 
 
 # PAGE-42
-def test_a_member_says_what_keeps_its_gang_from_starting(limited: Here) -> None:
+def test_a_member_says_what_keeps_its_gang_from_starting(limited: ServiceThread) -> None:
     page = found(limited.client, "/asks/over-small/m-0")
 
     assert (

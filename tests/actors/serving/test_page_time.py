@@ -87,13 +87,15 @@ def test_pages_are_shown_as_they_were(served: Served) -> None:
         [{"op": "remove_node", "node": "n1"}],
         [{"op": "remove_app", "app": "a"}],
     ]
-    said: list[tuple[str, dict[str, str]]] = []
+    moments: list[tuple[str, dict[str, str]]] = []
     for events in steps:
         at = post(served, *events)
-        said.append((at, {path: content(served, path) for path in PATHS}))
+        moments.append((at, {path: content(served, path) for path in PATHS}))
 
-    assert all(len({shown[path] for _, shown in said}) > 1 for path in PATHS if path[-2:] != "n2")
-    for at, shown in said:
+    assert all(
+        len({shown[path] for _, shown in moments}) > 1 for path in PATHS if path[-2:] != "n2"
+    )
+    for at, shown in moments:
         assert {path: content(served, path, at) for path in PATHS} == shown
 
 

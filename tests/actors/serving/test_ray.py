@@ -25,8 +25,8 @@ from muster.service.startup_checks import problems_of
 from tests.actors.serving.served import (
     APP,
     QUEUES,
-    Here,
     Served,
+    ServiceThread,
     decisions,
     decisions_until,
     ends_of,
@@ -377,10 +377,10 @@ def test_nodes_go_when_ray_does_not_come(tmp_path: Path, ray: Path) -> None:
         patiently(lambda: len(served.client.get("/api/v1/nodes").json()["items"]) == 2)
     (ray / "away").touch()
     ours = RayOptions(python=ray / "python", node_name="name", patience_s=0.1)
-    with Here(state, backend=ours) as here:
-        patiently(lambda: [one["node"] for one in here.all("/api/v1/nodes")] == ["other"])
+    with ServiceThread(state, backend=ours) as service:
+        patiently(lambda: [one["node"] for one in service.all("/api/v1/nodes")] == ["other"])
         (ray / "away").unlink()
-        patiently(lambda: len(here.all("/api/v1/nodes")) == 2)
+        patiently(lambda: len(service.all("/api/v1/nodes")) == 2)
 
 
 def test_the_service_outlives_its_agent(tmp_path: Path, ray: Path) -> None:

@@ -245,7 +245,7 @@ def test_no_tag_leads_past_the_acls(people: People) -> None:
     assert people.send("root", forced) == [None]
 
 
-# What somebody might try
+# What a user might try
 
 
 def test_nobody_evicts_others_by_a_system_class(people: People) -> None:

@@ -1,4 +1,4 @@
-"""``muster serve`` begins, says that it works, and ends as it is told.
+"""``muster serve`` starts, says when it is ready, and ends at a signal.
 
 Nothing that was answered is lost.
 """
@@ -32,7 +32,7 @@ from muster.service.replication.leadership import Leadership
 from tests.actors.serving.served import (
     CONFIG,
     PATIENCE_S,
-    Raw,
+    RawConnection,
     Served,
     decisions,
     decisions_until,
@@ -335,7 +335,11 @@ def test_what_is_under_way_is_answered(tmp_path: Path, number: int) -> None:
     state = tmp_path / "state"
     with Served(tmp_path, "--state", str(state)) as served:
         body = json.dumps(app("late")).encode()
-        with Raw(served.urls[0]) as busy, Raw(served.urls[0]) as idle, Raw(served.urls[0]) as new:
+        with (
+            RawConnection(served.urls[0]) as busy,
+            RawConnection(served.urls[0]) as idle,
+            RawConnection(served.urls[0]) as new,
+        ):
             idle.send("HEAD /healthz HTTP/1.1", "Host: localhost", "")
             assert idle.socket.recv(10_000).startswith(b"HTTP/1.1 200")
             busy.send(*POST, f"Content-Length: {len(body)}", "", body=body[:5])
@@ -345,7 +349,7 @@ def test_what_is_under_way_is_answered(tmp_path: Path, number: int) -> None:
             served.line("the service ends")
             assert idle.rest() == b""
             assert new.rest() == b""
-            with pytest.raises(ConnectionError), Raw(served.urls[0]) as late:
+            with pytest.raises(ConnectionError), RawConnection(served.urls[0]) as late:
                 late.get("/healthz")
             busy.socket.sendall(body[5:])
             status, answer = busy.answer()
@@ -391,7 +395,7 @@ def test_a_stream_ends(tmp_path: Path) -> None:
 
 
 def test_a_request_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
-    with Served(tmp_path) as served, Raw(served.urls[0]) as raw:
+    with Served(tmp_path) as served, RawConnection(served.urls[0]) as raw:
         raw.send(*POST, "Content-Length: 100", "", body=b"[")
         served.client.get("/healthz")
         began = time.monotonic()
@@ -403,7 +407,7 @@ def test_a_request_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    with Served(tmp_path, "--state", str(state)) as served, Raw(served.urls[0]) as raw:
+    with Served(tmp_path, "--state", str(state)) as served, RawConnection(served.urls[0]) as raw:
         assert served.client.post("/api/v1/events", json=app("a")).status_code == 200
         raw.send(*POST, "Content-Length: 100", "", body=b"[")
         served.client.get("/healthz")
@@ -478,7 +482,7 @@ def test_a_state_that_another_process_has(tmp_path: Path) -> None:
 
 
 def test_nobody_reads_its_log(tmp_path: Path) -> None:
-    """The service goes on when whoever read its log has gone."""
+    """The service goes on when the reader of its log has gone."""
     path = tmp_path / "socket"
     command = [sys.executable, "-m", "muster", "serve", f"--listen=unix:{path}"]
     read_end, write_end = os.pipe()

@@ -37,7 +37,7 @@ TOKENS = Path("tokens")
 
 @pytest.fixture
 def not_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the options be looked at as by somebody who is not root."""
+    """Check the options as without the rights of root."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
 
@@ -217,7 +217,7 @@ def test_a_service_that_ends_does_not_wait_for_a_silent_slurm(
 
 
 def serving(folder: Path, *arguments: str) -> Served:
-    """Start a service as somebody who is not root."""
+    """Start a service without the rights of root."""
     return Served(
         folder,
         *("--run", "slurm", "--trust-local", *arguments),

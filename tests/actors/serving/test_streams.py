@@ -32,7 +32,7 @@ from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
-from tests.actors.serving.served import EventReader, Sent
+from tests.actors.serving.served import EventReader, StreamEvent
 from tests.actors.state_directories import ONE, Keeper, S
 
 
@@ -74,7 +74,7 @@ class Following:
 
     def __init__(self) -> None:
         self.reader = EventReader()
-        self.sent: list[Sent] = []
+        self.sent: list[StreamEvent] = []
         self.is_over = False
         self.is_reading = trio.Event()
         self.is_reading.set()
@@ -120,7 +120,7 @@ def filled(directory: Path, *, pruned: bool = False) -> list[KeptBatch]:
 
 
 def open_broadcast(directory: Path | None, batches: list[KeptBatch], most: int) -> Broadcast:
-    """Return a broadcast that has heard of batches, of which memory has the latest decisions."""
+    """Return a broadcast that observed batches, and has their latest decisions in memory."""
     broadcast = new_broadcast(directory)
     broadcast.tail = DecisionTail(most)
     for batch in batches:

@@ -16,7 +16,7 @@ import yaml
 
 from tests.actors.cli.helpers import LONGEST_S, run, started
 from tests.actors.samples import reserved
-from tests.actors.serving.served import Here, Served
+from tests.actors.serving.served import Served, ServiceThread
 from tests.actors.serving.truth import fill
 
 FEED = """
@@ -108,9 +108,9 @@ def test_one_by_its_name(arguments: tuple[str, str]) -> None:
 def test_instants_are_dates_for_people_and_seconds_for_programs(tmp_path: Path) -> None:
     fill(tmp_path / "state", reserved(tmp_path))
     date = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-    with Here(tmp_path / "state") as here:
-        server = ("--server", str(here.client.base_url))
-        origin = datetime.fromisoformat(here.get("/api/v1/asks")["time"]) - timedelta(seconds=10)
+    with ServiceThread(tmp_path / "state") as service:
+        server = ("--server", str(service.client.base_url))
+        origin = datetime.fromisoformat(service.get("/api/v1/asks")["time"]) - timedelta(seconds=10)
 
         def at(seconds: int) -> str:
             return (origin + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")

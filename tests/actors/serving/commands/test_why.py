@@ -12,7 +12,7 @@ from muster.feeds import read_feed
 from muster_core.events import AddAsk
 from tests.actors.cli.helpers import run
 from tests.actors.samples import LATER, RESERVED
-from tests.actors.serving.served import Here, Served
+from tests.actors.serving.served import Served, ServiceThread
 from tests.actors.serving.truth import fill
 
 FEED = """
@@ -129,8 +129,8 @@ def test_what_a_gang_can_never_have_and_what_lets_it_start(tmp_path: Path) -> No
     path.write_text(NEVER)
     fill(state, path)
 
-    with Here(state) as here:
-        server = ("--server", str(here.client.base_url))
+    with ServiceThread(state) as service:
+        server = ("--server", str(service.client.base_url))
         output = output_of("why", "vit/worker-0", "--remedies", *server)
     assert (
         "\n\nThe gang needs 32 nvidia.com/gpu in all; its queue root.vision may have 24.\n\n"
@@ -162,8 +162,8 @@ def test_it_says_what_explain_says_of_the_same_state(tmp_path: Path, feed: str) 
         name: output_of("explain", str(state), "--ask", name, "--why-only") for name in names
     }
 
-    with Here(state) as here:
-        server = ("--server", str(here.client.base_url))
+    with ServiceThread(state) as service:
+        server = ("--server", str(service.client.base_url))
         answers = {name: output_of("why", name, "--forecast", *server) for name in names}
     assert len(answers) > 1
     for name in names:

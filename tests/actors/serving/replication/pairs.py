@@ -51,7 +51,7 @@ def enter(served: Served, *events: dict[str, object], key: str | None = None) ->
 
 
 def get(served: Served, path: str) -> dict[str, Any]:
-    """Return what is at a path."""
+    """GET a path; return the decoded JSON."""
     response = served.client.get(path)
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
@@ -59,7 +59,7 @@ def get(served: Served, path: str) -> dict[str, Any]:
 
 
 def role(served: Served) -> dict[str, Any]:
-    """Return what ``/healthz`` says of the role of a server."""
+    """Return the role of a server as ``/healthz`` reports it."""
     found: dict[str, Any] = get(served, "/healthz")["replica"]
     return found
 

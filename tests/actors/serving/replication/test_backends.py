@@ -32,7 +32,7 @@ SLURM = ("--run", "slurm", "--trust-local")
 
 
 def served(folder: Path, state: str, *arguments: str, until_ready: bool = True) -> Served:
-    """Start a server with a store, as somebody who is not root."""
+    """Start a server with a store, without the rights of root."""
     return Served(
         folder,
         *("--state", str(folder / state), *arguments),

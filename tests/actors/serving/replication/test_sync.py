@@ -207,7 +207,7 @@ def test_a_follower_of_a_strict_pair_leads_alone_at_first(tmp_path: Path) -> Non
 
 
 async def test_calls_under_way_are_answered_at_the_end() -> None:
-    # REPLICA-10: whoever is held back hears that the scheduler is closed, and nobody waits on.
+    # REPLICA-10: each call that is held back ends with an error: the scheduler is closed.
     followers = Followers("strict", 5.0)
     answers: list[str] = []
 

@@ -35,7 +35,7 @@ from tests.actors.serving.served import Served, decisions_until, until
 
 
 def promote(served: Served) -> str:
-    """Promote a follower as an administrator does; return what is said."""
+    """Promote a follower as an administrator does; return the answer."""
     done = CliRunner().invoke(muster, ["promote", "--server", served.urls[0]])
     assert done.exit_code == 0, done.output
     return done.output
@@ -179,11 +179,11 @@ def test_decisions_beyond_what_is_here(tmp_path: Path) -> None:
         other.process.send_signal(signal.SIGCONT)
         until(lambda: not role(other)["connected"])
         promote(other)
-        here = len(decisions(other))
-        if here < last:  # the old leader may have sent it before it was killed
+        last_of_new = len(decisions(other))
+        if last_of_new < last:  # the old leader may have sent it before it was killed
             ahead = {"Last-Event-ID": str(last), "Accept": "text/event-stream"}
             answer = other.client.get("/api/v1/decisions", headers=ahead)
-            assert (answer.status_code, answer.json()["last"]) == (409, here)
+            assert (answer.status_code, answer.json()["last"]) == (409, last_of_new)
 
 
 def test_work_on_this_machine_begins_again(tmp_path: Path) -> None:

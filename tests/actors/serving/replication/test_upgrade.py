@@ -113,9 +113,9 @@ def check_same(one: Served, other: Served) -> None:
     level(one, other)
     for what in ("asks", "apps", "nodes", "queues"):
         assert items(other, what) == items(one, what)
-    here, there = decisions(one), decisions(other)
-    both = min(len(here), len(there))
-    assert there[len(there) - both :] == here[len(here) - both :]
+    ours, theirs = decisions(one), decisions(other)
+    both = min(len(ours), len(theirs))
+    assert theirs[len(theirs) - both :] == ours[len(ours) - both :]
 
 
 def check_repeated(served: Served, first: httpx.Response, *events: dict[str, object]) -> None:
@@ -228,7 +228,7 @@ def test_a_version_that_decides_otherwise_ends(tmp_path: Path) -> None:
 def check_difference(
     text: str, batch: int, nodes: tuple[str, str], versions: tuple[str, str]
 ) -> None:
-    """Check that the first decision that differs is told, with the versions of both servers."""
+    """Check that a text names the first decision that differs, and the versions of both servers."""
     assert f"batch {batch} decides otherwise today, from decision " in text
     was, _, now = text.partition(", and is now ")
     assert f"kind='assigned' app='a' ask='x-0' node='{nodes[0]}'" in was

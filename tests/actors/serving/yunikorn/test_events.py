@@ -1,4 +1,4 @@
-"""Events: numbers, bounds, what is told of what, and streams."""
+"""Events: numbers, bounds, contents and streams."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_why_an_ask_is_not_running_is_told_when_it_changes(served: Served) -> No
     _after(served, node)
     assert reasons_since(before) == [
         ("1/0/0 k (w)", "NeverFits")
-    ]  # as before, so it is not told again
+    ]  # as before, so there is no new event
     with served.client.stream("GET", "/ws/v1/events/stream") as answer:
         lines = answer.iter_lines()
         next(lines)

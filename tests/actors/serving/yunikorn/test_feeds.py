@@ -1,4 +1,4 @@
-"""Over all feeds: what is told agrees with itself, with the snapshot, and with the decisions.
+"""Over all feeds: the answers agree with each other, with the snapshot, and with the decisions.
 
 Every field has its type.
 """
@@ -22,7 +22,7 @@ from muster_core.decisions import Kind
 from muster_core.events import Event
 from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.steps import all_at_once
-from tests.actors.serving.histories import HeardScheduler, in_ledger, in_state
+from tests.actors.serving.histories import LedgerScheduler, in_ledger, in_state
 from tests.actors.serving.served import Served
 from tests.actors.serving.yunikorn.contract import kept_scene, wrong_in
 
@@ -40,20 +40,20 @@ def _feeds() -> Iterator[str]:
         yield str(path.relative_to(FEEDS))
 
 
-def _played(feed: str) -> HeardScheduler:
+def _played(feed: str) -> LedgerScheduler:
     """Play the events of a feed, those of one instant in one batch; what cannot be read is left."""
-    heard = HeardScheduler()
+    scheduler = LedgerScheduler()
     events: list[Event] = []
     now_us = 0
     for item in read_feed(FEEDS / feed):
         if item.at_us > now_us and events:
-            heard.batch(now_us, events)
+            scheduler.batch(now_us, events)
             events = []
         now_us = max(now_us, item.at_us)
         if isinstance(item.content, Event):
             events.append(item.content)
-    heard.batch(now_us, events)
-    return heard
+    scheduler.batch(now_us, events)
+    return scheduler
 
 
 @pytest.mark.parametrize("folder", sorted({Path(feed).parent.name for feed in _feeds()}))
@@ -62,19 +62,19 @@ def test_what_is_told_agrees(folder: str) -> None:
     played = 0
     for feed in feeds:
         try:
-            heard = _played(feed)
+            scheduler = _played(feed)
         except FeedError:
             continue  # It is not a feed as a whole, and that is what it shows.
         played += 1
-        _agrees(heard, feed)
+        _agrees(scheduler, feed)
     assert played > len(feeds) // 2
 
 
-def _agrees(heard: HeardScheduler, feed: str) -> None:
-    snapshot = heard.plain.snapshot()
-    assert in_ledger(heard.ledger) == in_state(snapshot), feed
-    seen = YuniKornState(heard.plain.machine, heard.ledger, ORIGIN_US, ORIGIN_US, "muster")
-    now_us = heard.plain.machine.now_us
+def _agrees(scheduler: LedgerScheduler, feed: str) -> None:
+    snapshot = scheduler.plain.snapshot()
+    assert in_ledger(scheduler.ledger) == in_state(snapshot), feed
+    seen = YuniKornState(scheduler.plain.machine, scheduler.ledger, ORIGIN_US, ORIGIN_US, "muster")
+    now_us = scheduler.plain.machine.now_us
     dump = all_at_once(everything(seen, now_us))
     dump |= {"logLevel": "INFO", "config": {}, "eventStreams": []}
     assert wrong_in("{dump}", dump, feed) == []
@@ -84,7 +84,7 @@ def _agrees(heard: HeardScheduler, feed: str) -> None:
         _check_queue(root, snapshot, feed)
     _check_applications(dump, snapshot, feed)
     _check_rest(seen, snapshot, feed)
-    _check_events(heard, feed)
+    _check_events(scheduler, feed)
 
 
 # REST-6
@@ -208,19 +208,19 @@ def _check_rest(seen: YuniKornState, snapshot: Snapshot, feed: str) -> None:
 
 
 # REST-15
-def _check_events(heard: HeardScheduler, feed: str) -> None:
-    ring = heard.ledger.ring
+def _check_events(scheduler: LedgerScheduler, feed: str) -> None:
+    ring = scheduler.ledger.ring
     events = [event(one, ORIGIN_US) for one in ring.since(0, 10**6)]
     assert wrong_in("[{event}]", events) == []
     counts = Counter((one["type"], one["eventChangeType"]) for one in events)
-    states = Counter(one.decision.state for one in heard.plain.announced)
+    states = Counter(one.decision.state for one in scheduler.plain.announced)
     changes = [one for one in events if one["type"] == 2 and one["eventChangeType"] == 1]
     names = {204: "Accepted", 206: "Running", 207: "Completing", 208: "Completed"}
     by_state = Counter(names[one["eventChangeDetail"]] for one in changes)
     assert by_state == Counter({name: states[name] for name in names.values() if states[name]})
     released = [
         one.decision
-        for one in heard.plain.announced
+        for one in scheduler.plain.announced
         if one.decision.kind is Kind.RELEASED and one.decision.node is not None
     ]
     freed = [
@@ -229,16 +229,16 @@ def _check_events(heard: HeardScheduler, feed: str) -> None:
     assert Counter((one["objectID"], one["referenceID"]) for one in freed) == Counter(
         (one.node, one.ask) for one in released
     ), feed
-    assert counts[3, 2] >= len(_bound(heard)), feed
+    assert counts[3, 2] >= len(_bound(scheduler)), feed
 
 
-def _bound(heard: HeardScheduler) -> set[tuple[str | None, str | None]]:
-    found = (one.decision for one in heard.plain.announced if one.decision.kind is Kind.BOUND)
+def _bound(scheduler: LedgerScheduler) -> set[tuple[str | None, str | None]]:
+    found = (one.decision for one in scheduler.plain.announced if one.decision.kind is Kind.BOUND)
     return {(one.app, one.ask) for one in found}
 
 
 def as_reported(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Give amounts as clients are told of them."""
+    """Return amounts as answers have them."""
     return {kind: min(amount, LARGEST) for kind, amount in amounts.items() if amount}
 
 
@@ -248,9 +248,9 @@ def _bare(amounts: Mapping[str, Any]) -> dict[str, int]:
 
 # REST-10
 def test_only_a_few_asks_have_all_their_reasons() -> None:
-    heard = _played("reasons/never_fits.yaml")
-    view = heard.plain.machine.view
-    seen = YuniKornState(heard.plain.machine, heard.ledger, ORIGIN_US, ORIGIN_US, "muster")
+    scheduler = _played("reasons/never_fits.yaml")
+    view = scheduler.plain.machine.view
+    seen = YuniKornState(scheduler.plain.machine, scheduler.ledger, ORIGIN_US, ORIGIN_US, "muster")
     apps = [all_at_once(application(seen, app)) for app in view.apps.values()]
     logs = [one["allocationLog"] for app in apps for one in app["requests"]]
     assert any(": " in log[0]["message"] for log in logs)
