@@ -1,7 +1,7 @@
 """A cluster of Ray for tests: real daemons on this machine, which end with the process of the tests.
 
 Each cluster is in a network namespace of its own, which has only loopback. So Ray, which listens
-on all addresses, is not seen by anybody else, clusters do not meet, and ``processes`` finds
+on all addresses, is not visible from outside, clusters do not meet, and ``processes`` finds
 everything that was started there.
 """
 
@@ -48,14 +48,14 @@ def why_not() -> str | None:
     """Return why there can be no cluster here, or None."""
     if importlib.util.find_spec("ray") is None:
         return "ray is not installed: make test-engines installs it"
-    if _way_in() is None:
+    if _namespace_commands() is None:
         return "this user may not have a network namespace, and Ray would listen on all addresses"
     return None
 
 
 @cache
-def _way_in() -> tuple[list[str], list[str]] | None:
-    """Return how a network namespace is made, and how it is entered, or None."""
+def _namespace_commands() -> tuple[list[str], list[str]] | None:
+    """Return the commands that make and enter a network namespace, or None."""
     for make, enter in _NEW_NAMESPACE:
         if shutil.which(make[0]) is None or shutil.which(enter[0]) is None:
             return None
@@ -65,7 +65,7 @@ def _way_in() -> tuple[list[str], list[str]] | None:
 
 
 class ClusterError(Exception):
-    """The cluster has not done what a test has asked for."""
+    """The cluster has not carried out a request of a test."""
 
 
 @final
@@ -80,7 +80,7 @@ class Cluster:
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        way = _way_in()
+        way = _namespace_commands()
         if way is None:
             raise ClusterError(why_not() or "")
         make, enter = way

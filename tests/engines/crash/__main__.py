@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from tests.engines import cluster as clusters
-from tests.engines.crash.rounds import KINDS, Options, What, run
+from tests.engines.crash.rounds import KINDS, Options, Target, run
 
 
 @click.command()
@@ -37,7 +37,7 @@ from tests.engines.crash.rounds import KINDS, Options, What, run
 @click.option("--seed", type=int, default=1, show_default=True, help="The seed.")
 @click.option("--detached/--no-detached", default=None, help="Default: if the service is killed.")
 def main(  # noqa: PLR0917 - click passes every option by its name
-    what: tuple[What, ...],
+    what: tuple[Target, ...],
     tasks: int,
     minutes: float,
     every_s: float | None,
