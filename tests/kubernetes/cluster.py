@@ -43,14 +43,14 @@ def why_not() -> str | None:
 
 
 class ClusterError(Exception):
-    """The control plane has not done what a test has asked for."""
+    """The control plane has not carried out a request of a test."""
 
 
 def wait_until(is_so: Callable[[], object], what: str) -> None:
-    """Wait until something is so.
+    """Wait until a condition holds.
 
     Raises:
-        ClusterError: If it is not in time.
+        ClusterError: If it does not in time.
     """
     end = time.monotonic() + PATIENCE_S
     while not is_so():
@@ -197,7 +197,7 @@ contexts:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on; these programs cannot choose their own."""
+    """Return free ports; these programs cannot choose their own."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

@@ -34,7 +34,7 @@ async def proxy(plane: ControlPlane) -> AsyncGenerator[Proxy]:
 
 @pytest.fixture
 async def outside(plane: ControlPlane) -> AsyncGenerator[Outside]:
-    """Give those who use an empty cluster beside Muster."""
+    """Give the other users of an empty cluster, beside Muster."""
     outside = Outside(plane)
     await outside.clear()
     yield outside

@@ -1,6 +1,6 @@
 """A controller for tests that owns Jobs: it makes their pods, and makes those again that were lost.
 
-It makes a real ``batch/v1`` Job, which nobody else acts on, and pods that the Job controls. A pod is
+It makes a real ``batch/v1`` Job, which no other controller acts on, and pods that the Job controls. A pod is
 lost if it was deleted, or refused by its node, before it has succeeded. As with the real controller, the
 next one does not wait until the lost one has gone. The names of pods are drawn here, so that a request
 whose answer was lost can be sent again.
@@ -66,7 +66,7 @@ class JobSpec:
     failures: int = 0
 
     def template(self) -> dict[str, Any]:
-        """Return what every pod has."""
+        """Return the template of its pods."""
         labels = {"job-name": self.name} | dict(self.labels)
         return {
             "metadata": {"labels": labels, "annotations": dict(self.annotations)},
@@ -94,7 +94,7 @@ class Job:
     """A Job that runs.
 
     Attributes:
-        spec: What it is.
+        spec: Its spec.
         uid: The uid of its object.
         pods: Its pods, by their uids, as they were last seen.
         generations: Its pods, those of now last; of a Job whose members begin again one by one there
@@ -133,7 +133,7 @@ class Job:
         return [one for one in alive if "deletionTimestamp" not in one["metadata"]]
 
     def see(self, change: Change) -> None:
-        """Take note of a change of one of its pods."""
+        """Process a change of one of its pods."""
         one = cast("Object", change.new or change.old)
         metadata = one["metadata"]
         if change.new is None:
@@ -151,7 +151,7 @@ class Job:
         self._changed.set()
 
     async def run(self, api: Api) -> None:
-        """Make its pods, until so many have succeeded as it wants."""
+        """Make its pods, until as many have succeeded as it needs."""
         async with trio.open_nursery() as nursery:
             while not self._is_over():
                 self._changed = trio.Event()
@@ -210,7 +210,7 @@ def _phase(pod: Object) -> str:
 
 
 def _was_refused(pod: Object) -> bool:
-    """Return whether a pod has failed by no fault of its own."""
+    """Return whether its node has refused a pod."""
     return _phase(pod) == "Failed" and bool(pod["status"].get("reason"))
 
 

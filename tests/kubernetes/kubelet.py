@@ -79,7 +79,7 @@ def _requests(container: Object) -> Room:
 
 
 async def until_answered(write: Callable[[], Awaitable[Object]]) -> Object | None:
-    """Repeat a write until the server says what has become of it.
+    """Repeat a write until the server has answered whether it was carried out.
 
     Returns:
         The answer, or None if the object is gone (for one that is made: if it is there already).
@@ -103,7 +103,7 @@ async def until_answered(write: Callable[[], Awaitable[Object]]) -> Object | Non
 
 
 def _is_of_another(error: ApiError) -> bool:
-    """Return whether what has the name is another object; other conflicts pass."""
+    """Return whether another object has the name; other conflicts pass."""
     is_other = error.reason == "AlreadyExists" or "UID in precondition" in str(error)
     return error.status == _CONFLICT and is_other
 
@@ -132,7 +132,7 @@ class NodeSpec:
 @final
 @attrs.define
 class Run:
-    """What a node has done for one pod.
+    """One pod on a node.
 
     Attributes:
         uid: The pod.
@@ -164,14 +164,14 @@ class Run:
 @final
 @attrs.define
 class Books:
-    """What a kubelet has seen.
+    """The observations of a kubelet.
 
     Attributes:
         nodes: Its nodes.
-        runs: What became of each pod that was bound to one of them, by its uid.
+        runs: The pods that were bound to one of them, by uid.
         used: What is used on each node now.
         most: The most of each resource that was ever used at once, of each node.
-        faults: What can never be right, such as a pod that is bound to a second node.
+        faults: What is never right, such as a pod that is bound to a second node.
     """
 
     nodes: dict[str, NodeSpec] = attrs.field(factory=dict[str, NodeSpec])
@@ -186,7 +186,7 @@ class Books:
         return [one for one in self.runs.values() if one.was_refused]
 
     def enter(self, run: Run, *, is_there: bool) -> str:
-        """Take a pod on its node, unless it does not fit and is not there by now.
+        """Add a pod to its node, unless it does not fit and does not run there yet.
 
         Returns:
             The resource of which there is too little, or nothing.
@@ -343,14 +343,14 @@ class Kubelet:
         reason, node = pod.run.outcome, pod.run.node
         message = f"Pod {reason}: node {node} has too little for {pod.run.name}"
         with pod.scope:
-            await self._say(pod, {"phase": "Failed", "reason": reason, "message": message})
+            await self._report(pod, {"phase": "Failed", "reason": reason, "message": message})
             await pod.ending.wait()
             await self._delete(pod)
 
     async def _live(self, pod: _Pod) -> None:
         with pod.scope:
             if not pod.ending.is_set():
-                await self._say(pod, _running(pod))
+                await self._report(pod, _running(pod))
             with trio.move_on_after(pod.seconds(RUN_SECONDS)):
                 await pod.ending.wait()
             if pod.ending.is_set():
@@ -360,11 +360,11 @@ class Kubelet:
                 status = int(pod.annotations.get(EXIT, "0"))
                 phase = "Failed" if status else "Succeeded"
                 self.books.leave(pod.run, phase)
-                await self._say(pod, {"phase": phase, "containerStatuses": _ended(pod, status)})
+                await self._report(pod, {"phase": phase, "containerStatuses": _ended(pod, status)})
                 await pod.ending.wait()
             await self._delete(pod)
 
-    async def _say(self, pod: _Pod, status: Object) -> None:
+    async def _report(self, pod: _Pod, status: Object) -> None:
         """Report the status of a pod, but not of another one that has its name by now."""
         body = {"metadata": {"uid": pod.run.uid}, "status": status}
         await until_answered(lambda: self._api.change(pod.path("status"), body))

@@ -127,7 +127,7 @@ class PlainBinder:
         return self._assumed.get(pod["metadata"]["uid"]) or pod["spec"].get("nodeName")
 
     def _decide(self) -> list[tuple[Object, str]]:
-        """Return what is to be bound where."""
+        """Return the pods to bind, each with its node."""
         free = {name: Room(room) for name, room in self._nodes.items()}
         groups: dict[str, list[Object]] = {}
         for pod in self._pods.values():

@@ -1,6 +1,6 @@
-"""A scheduler that follows the real API server, and what a test does around it.
+"""A scheduler that follows the real API server.
 
-Here a test is the kubelet, the controllers and the users. It starts from an empty cluster.
+The test acts as the kubelet, the controllers and the users. It starts from an empty cluster.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Outside:
         assert await self.ask("POST", f"{_PODS}/{name}/binding", body) is not None
 
     async def set_phase(self, name: str, phase: str) -> None:
-        """Say how far a pod has come, as its kubelet."""
+        """Set the phase of a pod, as its kubelet."""
         body = {"status": {"phase": phase}}
         path = f"{_PODS}/{name}/status"
         assert await self.ask("PATCH", path, body, "merge-patch+json") is not None
@@ -154,7 +154,7 @@ class Outside:
         await self.ask("DELETE", f"{_PODS}/{name}", body)
 
     async def clear(self) -> None:
-        """Remove all pods and nodes, and what else tests make."""
+        """Remove all pods, nodes and other objects of tests."""
         for name in await self.pods():
             await self.delete_pod(name, grace_s=0)
         for path in (
