@@ -202,7 +202,7 @@ def leave_nothing_to_chance() -> None:
 
 
 def carry_out(way: str, one: Run) -> Mapping[str, float]:
-    """Carry out a run in this process, and return what it measured."""
+    """Carry out a run in this process; return its measurements."""
     if one.what == "ingest":
         return ingest(one.share, 1)
     if one.what in jobs.VARIANTS:

@@ -106,7 +106,7 @@ def peak_bytes(served: Served) -> int:
 
 @asynccontextmanager
 async def api_of(plane: ControlPlane) -> AsyncGenerator[Api]:
-    """Give the API server, for an administrator."""
+    """Yield the API server, for an administrator."""
     async with Api(read_kubeconfig([plane.kubeconfig()]), connections=AT_ONCE) as api:
         yield api
 
@@ -199,7 +199,7 @@ async def _set_closed(api: Api, *, closed: bool) -> None:
 
 
 async def _latency(plane: ControlPlane, scale: float) -> list[Figure]:
-    """Let pods come one after the other while many are pending that fit nowhere."""
+    """Add pods one after the other while many are pending that fit nowhere."""
     late = max(5, int(LATE * scale))
     took_s: list[float] = []
     async with api_of(plane) as api, proxy_of(plane) as proxy:
@@ -214,9 +214,9 @@ async def _latency(plane: ControlPlane, scale: float) -> list[Figure]:
                     name = f"late-{number}"
                     await api.create(PODS.path(None, "default"), pod_of(name))
                     with trio.fail_after(PATIENCE_S):
-                        came_s = await _came_and_bound(batches, name)
+                        added_s = await _arrival_of(batches, name)
                     line = f"POST {PODS.path(name, 'default', 'binding')}"
-                    took_s.append(proxy.came_s[proxy.requests.index(line)] - came_s)
+                    took_s.append(proxy.came_s[proxy.requests.index(line)] - added_s)
             await trio.to_thread.run_sync(served.stop)
     took_s.sort()
     half, most = median(took_s) * 1e3, took_s[int(0.95 * len(took_s))] * 1e3
@@ -232,18 +232,18 @@ async def _latency(plane: ControlPlane, scale: float) -> list[Figure]:
     ]
 
 
-async def _came_and_bound(batches: Any, name: str) -> float:  # noqa: ANN401 - an iterator
-    """Read a watch until a pod is bound; return when it had come."""
-    came_s = 0.0
+async def _arrival_of(batches: Any, name: str) -> float:  # noqa: ANN401 - an iterator
+    """Read a watch until a pod is bound; return the time at which it was added."""
+    added_s = 0.0
     async for events in batches:
         for one in events:
             pod = one["object"]
             if pod["metadata"].get("name") != name:
                 continue
             if one["type"] == "ADDED":
-                came_s = trio.current_time()
+                added_s = trio.current_time()
             if "nodeName" in pod["spec"]:
-                return came_s
+                return added_s
     msg = "the watch has ended"
     raise RuntimeError(msg)
 
