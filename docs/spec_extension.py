@@ -74,7 +74,7 @@ def setup(app: Application) -> dict[str, bool]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def who_shows() -> Shown:
+def citations_by_rule() -> Shown:
     """Return the feeds and the tests that show each rule, by its id."""
     prefixes = {rule.id.partition("-")[0] for rule in read_rules()}
     listed = [Citation(row.id, PROJECT / path) for row in read_unshown() for path in row.tests]
@@ -84,8 +84,8 @@ def who_shows() -> Shown:
     return {name: list(found.values()) for name, found in shown.items()}
 
 
-def with_shown(text: str, shown: Shown, decided: Decided) -> str:
-    """Return the text of a page with what shows each of its rules, and what decides it.
+def with_citations(text: str, shown: Shown, decided: Decided) -> str:
+    """Return the text of a page with the citations of each of its rules, and the places that decide it.
 
     Args:
         text: The page.
@@ -117,7 +117,7 @@ def _below(cited: Sequence[Citation]) -> str:
 
 
 def _decided(found: Sequence[Place]) -> str:
-    """Give the line with what decides a rule."""
+    """Return the line with the places that decide a rule."""
     names: dict[str, dict[str, None]] = {}
     for one in found:
         names.setdefault(short(one.path), {})[one.name] = None
@@ -126,7 +126,7 @@ def _decided(found: Sequence[Place]) -> str:
 
 
 def short(path: Path) -> str:
-    """Give the path of a module from its package on.
+    """Return the path of a module from its package on.
 
     Args:
         path: The module.
@@ -169,7 +169,7 @@ def _outdated(_app: Application, env: Environment, *_changes: object) -> list[st
 def _add(_app: Application, page: str, source: list[str]) -> None:
     """Add to a page of the specification what shows its rules, and what decides them."""
     if page.startswith(f"{PAGES.name}/"):
-        source[0] = with_shown(source[0], who_shows(), places())
+        source[0] = with_citations(source[0], citations_by_rule(), places())
 
 
 def _copy(app: Application, problem: Exception | None) -> None:

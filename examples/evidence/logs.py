@@ -116,7 +116,7 @@ def philly(cluster: str, nodes: int) -> Log:
 def openb(gpus: int = 40) -> Log:
     """Return the pods of openb that want GPUs and were scheduled; a processor is a GPU.
 
-    Replayed as they came they need few of the 6,212 GPUs, so that nobody would wait: these are
+    Replayed as they came they need few of the 6,212 GPUs, so that no job would wait: these are
     fewer. A share of a GPU counts as one.
     """
     with gzip.open(EXAMPLES / "openb" / "openb_pod_list_default.csv.gz", "rt") as stream:

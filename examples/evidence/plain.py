@@ -87,7 +87,7 @@ class Machine:
 
     Attributes:
         policy: By which rule jobs start.
-        free: How many processors nobody has.
+        free: How many processors are free.
         running: The jobs that run.
         waiting: The jobs that wait, in the order in which they came.
     """
@@ -161,7 +161,7 @@ def simulate(
     Raises:
         ValueError: A job needs more processors than there are.
     """
-    # What happens, in order: at an instant jobs end, then come, and then it is looked at again.
+    # At an instant, first jobs end, then jobs come, and then a round starts what it can.
     events = [(job.submit, _COMES, place, job) for place, job in enumerate(jobs)]
     heapq.heapify(events)
     starts, place = dict[int, int](), len(events)

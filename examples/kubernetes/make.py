@@ -317,6 +317,6 @@ if __name__ == "__main__":
         make()
     whole: Object = {"apiVersion": "v1", "items": cluster(), "kind": "List"}
     whole["metadata"] = {"resourceVersion": ""}
-    whole = json.loads(json.dumps(whole))  # otherwise what stands twice would become an alias
+    whole = json.loads(json.dumps(whole))  # otherwise a repeated object would become an alias
     text = yaml.safe_dump(whole, width=1000)
     print(re.sub("(?m) '([^'\"\n]*)'$", r' "\1"', text), end="")  # kubectl writes double quotes

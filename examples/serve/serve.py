@@ -83,7 +83,7 @@ def token_for(state: Path) -> str:
 
 
 def tokens_of(state: Path) -> Path:
-    """Return the file that says who has which token."""
+    """Return the file of the tokens."""
     return state.with_name(f"{state.name}.tokens")
 
 
@@ -91,7 +91,7 @@ def started(state: Path, listen: str, log: int) -> subprocess.Popen[bytes]:
     """Start the service, in a session of its own: Ctrl-C is for this program."""
     command = [*MUSTER, "serve", "--run", "local", "--config", str(HERE / "queues.yaml")]
     command += ["--state", str(state), "--listen", listen]
-    # Only whoever has started this has a token, and runs the commands as themselves.
+    # Only the user who has started this has a token, and the commands run as that user.
     command += ["--tokens", str(tokens_of(state)), "--trust-submitters"]
     return subprocess.Popen(command, stderr=log, start_new_session=True)
 
