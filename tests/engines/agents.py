@@ -79,7 +79,7 @@ class Agent:
             self.messages.append(new)
 
     def node(self, name: str) -> str:
-        """Give the id of a node by its name, as soon as it is there."""
+        """Return the id of a node by its name, as soon as it is there."""
 
         def of(message: dict[str, Any]) -> list[str]:
             nodes: list[dict[str, Any]] = message["nodes"] if message["say"] == "nodes" else []

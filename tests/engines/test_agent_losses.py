@@ -34,7 +34,7 @@ def has_ended(pid: int) -> bool:
 
 
 def deaf(pid_file: str) -> str:
-    """Give a command that does not end by itself, with a grandchild that does not either."""
+    """Return a command that does not end by itself, with a grandchild that does not either."""
     return f"trap '' TERM; sh -c 'while :; do sleep 0.1; done' & echo $! > {pid_file}; wait"
 
 
@@ -77,7 +77,7 @@ def test_command_whose_worker_was_killed_has_ended_when_that_is_said(
 
 
 def _worker_of(run: int) -> int:
-    """Give the process of the worker that runs a command."""
+    """Return the process of the worker that runs a command."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             title = (folder / "cmdline").read_bytes()
@@ -216,7 +216,7 @@ def test_ignored_interrupts_are_said(needs_ray: None) -> None:
 
 
 def _workers(cluster: Cluster) -> set[int]:
-    """Give the workers of Ray, also those that do nothing."""
+    """Return the workers of Ray, also those that do nothing."""
     found: set[int] = set()
     for pid in running_in(cluster.namespace):
         with suppress(OSError):

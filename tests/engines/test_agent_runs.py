@@ -29,7 +29,7 @@ def node(agent: Agent) -> str:
 
 
 def all_of(agent: Agent, node: str) -> dict[str, float]:
-    """Give everything that a node has."""
+    """Return everything that a node has."""
     message = agent.wait_for("nodes")
     found: dict[str, float] = next(one for one in message["nodes"] if one["id"] == node)[
         "resources"

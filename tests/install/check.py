@@ -122,7 +122,7 @@ class Check:
         self.report(f"  tests: {last[0]}", began, output)
 
     def report(self, what: str, began: float, wrong: str | None) -> None:
-        """Say how a step ended: what went wrong, if anything did."""
+        """Print how a step ended, with its error if it failed."""
         self.failed += wrong is not None
         state = "ok" if wrong is None else "FAILED"
         click.echo(f"{what}: {state} ({time.monotonic() - began:.0f} s)")

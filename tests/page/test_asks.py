@@ -17,7 +17,7 @@ WAIT_MS = PATIENCE_S * 1e3
 
 @pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Give a service that no test changes."""
+    """Yield a service that no test changes."""
     with serving(tmp_path_factory.mktemp("asks"), EVENTS, config=CONFIG) as served:
         yield served
 

@@ -433,7 +433,7 @@ def node(vcores: int = 8, name: str = "here") -> dict[str, object]:
 
 
 def job(ask: str, command: object, **more: object) -> dict[str, object]:
-    """Give the event of an ask of one core with a command."""
+    """Return the event of an ask of one core with a command."""
     return {
         "op": "add_ask",
         "app": "a",
@@ -452,14 +452,14 @@ def submit(client: httpx.Client, *events: object) -> None:
 
 
 def decisions(client: httpx.Client) -> list[Decision]:
-    """Give all decisions so far."""
+    """Return all decisions so far."""
     response = client.get("/api/v1/decisions")
     assert response.status_code == 200, response.text
     return [json.loads(line) for line in response.text.splitlines()]
 
 
 def following(client: httpx.Client, after: int = 0) -> Iterator[Decision]:
-    """Give all decisions after one, those of the future included."""
+    """Yield all decisions after one, those of the future included."""
     limit = time.monotonic() + PATIENCE_S
     headers = {"Accept": "text/event-stream"}
     with client.stream("GET", f"/api/v1/decisions?after={after}", headers=headers) as response:
@@ -498,7 +498,7 @@ def patiently(condition: Callable[[], bool]) -> None:
 
 
 def output(client: httpx.Client, ask: str, **parameters: str | int) -> str:
-    """Give the output of an ask of the application `a`."""
+    """Return the output of an ask of the application `a`."""
     response = client.get(f"/api/v1/asks/a/{ask}/logs", params=parameters)
     assert response.status_code == 200, response.text
     return response.text

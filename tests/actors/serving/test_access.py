@@ -287,21 +287,21 @@ POST = ("POST /api/v1/events HTTP/1.1", "Host: localhost", "Content-Type: applic
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Give a server that takes little, and has time."""
+    """Yield a server that takes little, and has time."""
     with Served(tmp_path_factory.mktemp("small"), *SMALL) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Give a server that does not wait for what comes piece by piece."""
+    """Yield a server that does not wait for what comes piece by piece."""
     with Served(tmp_path_factory.mktemp("hasty"), *SHORT) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def bored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Give a server that ends idle connections, after longer than a client sleeps."""
+    """Yield a server that ends idle connections, after longer than a client sleeps."""
     with Served(tmp_path_factory.mktemp("bored"), "--max-idle-time=2s") as served:
         yield served
 

@@ -62,7 +62,7 @@ def _served(folder: Path) -> Served:
 
 @pytest.fixture(scope="module")
 def before(folder: Path) -> tuple[list[Item], dict[str, Item]]:
-    """Give the lists of a service in which asks have ended in every way, before it ended itself."""
+    """Return the lists of a service in which asks have ended in every way, before it ended itself."""
     with _served(folder) as served:
         client = served.client
         other = {**job("gone", "true"), "app": "b", "resources": {"vcore": 99}}

@@ -156,7 +156,7 @@ def test_what_a_command_leaves_behind_is_ended(served: Served, tmp_path: Path) -
 
 
 def runs(pid: int) -> bool:
-    """Tell whether a process runs; an ended one may still have its number."""
+    """Return whether a process runs; an ended one may still have its number."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in b"ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -267,7 +267,7 @@ def not_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """Give the rights on a folder and on all that is in it."""
+    """Return the rights on a folder and on all that is in it."""
     found: dict[str, str] = {}
     for path in [folder, *folder.rglob("*")]:
         with suppress(FileNotFoundError):  # a draft of the service, which is renamed

@@ -242,7 +242,7 @@ def test_a_record_that_cannot_be_written_leaves_no_cgroup(tmp_path: Path) -> Non
 
 @pytest.fixture
 def dividing(base: Path) -> Path:
-    """Give the same cgroup where it has what limits commands, as one that systemd delegates."""
+    """Return the same cgroup where it has what limits commands, as one that systemd delegates."""
     there = (base / "cgroup.controllers").read_text().split()
     if not {"cpu", "memory"} <= set(there):
         pytest.skip(f"needs the controllers cpu and memory in cgroups (version 2), not {there}")

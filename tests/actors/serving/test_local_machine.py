@@ -69,7 +69,7 @@ def serving(folder: Path, *arguments: str, path: str, **environment: str) -> Ser
 
 
 def devices(served: Served) -> dict[str, Any]:
-    """Give the devices of the one node."""
+    """Return the devices of the one node."""
     (node,) = served.client.get("/api/v1/nodes").json()["items"]
     assert node["node"] == socket.gethostname()
     found: dict[str, Any] = node["devices"]
@@ -77,13 +77,13 @@ def devices(served: Served) -> dict[str, Any]:
 
 
 def asking(ask: str, command: str, needs: object) -> dict[str, object]:
-    """Give the event of an ask that needs GPUs, and nearly nothing else."""
+    """Return the event of an ask that needs GPUs, and nearly nothing else."""
     event = job(ask, command, resources={"vcore": "10m"})
     return event if needs is None else {**event, "devices": {"gpu": needs}}
 
 
 def variables_of(served: Served, ask: str) -> dict[str, str]:
-    """Give the variables of a command that has written them."""
+    """Return the variables of a command that has written them."""
     decisions_until(served.client, ask=ask, kind="bound")
     patiently(lambda: "began" in served.client.get(f"/api/v1/asks/a/{ask}/logs").text)
     lines = output(served.client, ask).splitlines()

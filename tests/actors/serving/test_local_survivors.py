@@ -340,7 +340,7 @@ def ended(found: list[Decision]) -> list[Decision]:
 
 
 def left(found: list[Decision]) -> set[str]:
-    """Give the asks that are not over."""
+    """Return the asks that are not over."""
     last = {one["ask"]: one for one in found if one["kind"] in {"assigned", "bound", "released"}}
     failures = Counter(one["ask"] for one in ended(found) if one["reason"] == "failed")
     return {

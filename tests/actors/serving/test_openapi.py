@@ -221,7 +221,7 @@ class Place:
         return self.path.startswith(("/ws/", "/debug/"))
 
     def role(self, method: str) -> Role:
-        """Give the least role that may use it."""
+        """Return the least role that may use it."""
         if self.is_yunikorns:
             return Role.READER
         if self.site:
@@ -230,7 +230,7 @@ class Place:
 
     @override
     def __str__(self) -> str:
-        """Give its name for the list of tests."""
+        """Return its name for the list of tests."""
         return f"{'site' if self.site else 'service'} {self.path}"
 
 

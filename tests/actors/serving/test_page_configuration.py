@@ -25,7 +25,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def written(client: httpx.Client, **changes: str) -> Mapping[str, str]:
-    """Give the fields of the form as the page has them, with some others."""
+    """Return the fields of the form as the page has them, with some others."""
     page = client.get("/config").text
     seen = re.search(r'name="seen" id="config-seen" value="([0-9a-f]+)"', page)
     assert seen is not None

@@ -150,7 +150,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]
 
 
 def shown(service: ServiceThread, path: str) -> str:
-    """Give the text of a page, without its marks."""
+    """Return the text of a page, without its marks."""
     response = service.client.get(path)
     assert response.status_code == 200, response.text
     page = response.text.replace("<wbr>", "")

@@ -68,7 +68,7 @@ def content(served: Served, path: str, at: str = "") -> str:
     assert response.status_code == 200, response.text
     text = re.sub(r'<span class="(?:ago|age)" .*?</span>', "", response.text)
     text = re.sub(r"[?&](amp;)?at=[^\"&]*", "", text)
-    # Buttons, with what is said of them, and what is searched for are not there in the past; what was
+    # Buttons, with their descriptions, and searches are not there in the past; what was
     # decided is in memory, or loaded; and durations go on in the present.
     for part in _OTHERWISE:
         text = re.sub(part, "", text, flags=re.DOTALL)

@@ -146,7 +146,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def request(leaves: trio.Event | None = None) -> Request:
-    """Give a request whose browser leaves when the event is set, or never."""
+    """Return a request whose browser leaves when the event is set, or never."""
 
     async def receive() -> Message:
         await (trio.Event() if leaves is None else leaves).wait()

@@ -147,7 +147,7 @@ NODE = {"id": "n1", "labels": {"name": "here"}, "resources": {"CPU": 8.0}, "drai
 
 @pytest.fixture
 def ray(tmp_path: Path) -> Path:
-    """Give the folder that says what happens to Ray."""
+    """Return the folder that says what happens to Ray."""
     return make_ray(tmp_path)
 
 
@@ -167,7 +167,7 @@ def options(ray: Path, *more: str) -> tuple[str, ...]:
 
 
 def agents(ray: Path) -> list[int]:
-    """Give the processes that have spoken as the agent, the latest last."""
+    """Return the processes that have spoken as the agent, the latest last."""
     return [int(path.read_text() or "0") for path in sorted(ray.glob("*.agent"))]
 
 

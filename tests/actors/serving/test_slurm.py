@@ -227,7 +227,7 @@ def serving(folder: Path, *arguments: str) -> Served:
 
 
 def job(ask: str, command: object, **more: object) -> dict[str, object]:
-    """Give the event of an ask; Slurm gives memory out, too."""
+    """Return the event of an ask; Slurm gives memory out, too."""
     return job_of(ask, command, resources={"vcore": 1, "memory": "1Mi"}, **more)
 
 

@@ -66,7 +66,7 @@ def listed(served: Served, what: str) -> list[dict[str, Any]]:
 
 
 def job(ask: str, command: object, **more: object) -> dict[str, object]:
-    """Give the event of an ask; Slurm gives memory out, too."""
+    """Return the event of an ask; Slurm gives memory out, too."""
     return job_of(ask, command, **{"resources": {"vcore": 1, "memory": "50Mi"}, **more})
 
 
@@ -89,7 +89,7 @@ def muster(folder: Path, served: Served, *arguments: str, status: int = 0) -> st
 
 
 def pids_of(folder: Path) -> list[int]:
-    """Give the processes that have run the command, in their order."""
+    """Return the processes that have run the command, in their order."""
     try:
         return [int(line) for line in (folder / "pids").read_text().split()]
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def go(folder: Path, status: int) -> None:
 
 
 def comments(cluster: Cluster) -> list[str]:
-    """Give the comments of the jobs that run, as ``squeue`` lists them."""
+    """Return the comments of the jobs that run, as ``squeue`` lists them."""
     return cluster.run("squeue", "-h", "--states=running", "-o", "%k").splitlines()
 
 

@@ -25,7 +25,7 @@ def sent(served: Served, *events: dict[str, object]) -> None:
 
 @pytest.fixture
 def app(served: Served) -> str:
-    """Give an application with a bound ask and a pending one, on a node of its own."""
+    """Return an application with a bound ask and a pending one, on a node of its own."""
     number = next(NUMBERS)
     name, node = f"app{number}", f"node{number}"
     ask = {"op": "add_ask", "app": name, "resources": {f"gpu{number}": 1}}

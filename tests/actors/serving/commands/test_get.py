@@ -39,7 +39,7 @@ def filled(served: Served, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def rows(*arguments: str) -> list[list[str]]:
-    """Give the cells of a table, row by row, without the line below the head."""
+    """Return the cells of a table, row by row, without the line below the head."""
     result = run("get", *arguments)
     assert result.exit_code == 0, result.output
     lines = [line for line in result.stdout.splitlines() if not line.strip().startswith("─")]
@@ -178,7 +178,7 @@ def test_it_watches(served: Served) -> None:
 
 
 def completed(words: str, served: Served) -> list[str]:
-    """Give what a shell offers for the last word."""
+    """Return the completions that a shell offers for the last word."""
     done = subprocess.run(
         [sys.executable, "-m", "muster"],
         env={

@@ -65,7 +65,7 @@ def finished(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def ask(served: Served, name: str, ask: str = "job") -> dict[str, Any]:
-    """Give an ask as the server lists it."""
+    """Return an ask as the server lists it."""
     response = served.client.get(f"/api/v1/asks/{name}/{ask}")
     assert response.status_code == 200, response.text
     item: dict[str, Any] = response.json()["item"]
@@ -73,7 +73,7 @@ def ask(served: Served, name: str, ask: str = "job") -> dict[str, Any]:
 
 
 def place(served: Served, name: str) -> str | None:
-    """Give where the ask of a job is; None if it is over, or has not come."""
+    """Return where the ask of a job is; None if it is over, or has not come."""
     response = served.client.get(f"/api/v1/asks/{name}/job")
     found = response.json()["item"]["place"] if response.status_code == 200 else None
     return None if found == "ended" else found

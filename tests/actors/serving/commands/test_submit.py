@@ -22,7 +22,7 @@ def asks(app: str, count: int) -> str:
 
 
 def names(served: Served, app: str) -> list[str]:
-    """Give the asks of an application, as the server lists them."""
+    """Return the asks of an application, as the server lists them."""
     found = served.client.get("/api/v1/asks", params={"app": app, "limit": 1000}).json()
     return [item["ask"] for item in found["items"]]
 

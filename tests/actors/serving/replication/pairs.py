@@ -16,7 +16,7 @@ APP: Final[dict[str, object]] = {"op": "add_app", "app": "a", "queue": "root.dev
 
 
 def asks(name: str, count: int) -> dict[str, object]:
-    """Give the event that adds asks of one vcore."""
+    """Return the event that adds asks of one vcore."""
     return {"op": "add_ask", "app": "a", "ask": name, "resources": {"vcore": 1}, "count": count}
 
 

@@ -35,7 +35,7 @@ from tests.actors.serving.served import Served, until
 
 
 def lease(folder: Path) -> tuple[str, str]:
-    """Give the options for a lease that both servers share."""
+    """Return the options for a lease that both servers share."""
     return "--lease", f"file:{folder / 'lease'}"
 
 

@@ -146,7 +146,7 @@ async def process_of(path: Path, name: str) -> AsyncGenerator[tuple[trio.Process
 
 @asynccontextmanager
 async def holder_and_next(path: Path) -> AsyncGenerator[tuple[trio.Process, Lines, Lines]]:
-    """Give the process that holds a lease, what it prints, and what the next one prints."""
+    """Yield the process that holds a lease, what it prints, and what the next one prints."""
     async with process_of(path, "a") as (a, of_a):
         assert await of_a.next() == "holds"
         async with process_of(path, "b") as (_, of_b):

@@ -293,12 +293,12 @@ OBJECTS: Final[Mapping[str, Fields]] = {
 
 
 def wrong_in(kind: str, value: object, place: str = "") -> list[str]:
-    """Tell what is wrong with a value.
+    """Return the problems of a value.
 
     Args:
         kind: Its type: a word of :data:`CHECKS`, ``{object}``, or ``[…]`` for a list of them.
         value: The value.
-        place: Where it stands.
+        place: Its place in the answer.
     """
     if kind.startswith("["):
         if not _is_list(value):
@@ -358,7 +358,7 @@ partitions:
 
 
 def ns(seconds: float) -> int:
-    """Give an instant in nanoseconds, by its seconds since the origin."""
+    """Return an instant in nanoseconds, by its seconds since the origin."""
     return (ORIGIN_US + round(seconds * 1e6)) * 1_000
 
 
@@ -399,7 +399,7 @@ def kept_scene(directory: Path) -> Path:
 
 
 def lacks(expected: object, actual: object, place: str = "") -> list[str]:
-    """Tell what an answer lacks of what is expected; it may have more fields."""
+    """Return the expected parts that an answer lacks; it may have more fields."""
     if isinstance(expected, dict):
         if not isinstance(actual, dict):
             return [f"{place}: {actual!r} is no map"]

@@ -90,13 +90,13 @@ def _is_json(answer: httpx.Response) -> bool:
 
 
 def _largest_sample(text: str) -> int:
-    """Give the largest value in a text of metrics."""
+    """Return the largest value in a text of metrics."""
     values = [line.rpartition(" ")[2] for line in text.splitlines() if not line.startswith("#")]
     return max((abs(int(value)) for value in values if value.lstrip("-").isdigit()), default=0)
 
 
 def _largest(text: str) -> int:
-    """Give the largest integer in a text of JSON, whatever its sign."""
+    """Return the largest integer in a text of JSON, whatever its sign."""
     found = [0]
 
     def note(written: str) -> int:

@@ -42,7 +42,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def _wrong(answer: httpx.Response) -> tuple[int, str]:
-    """Give the status and the message of an error, whose fields are all as they must be."""
+    """Return the status and the message of an error, whose fields are all as they must be."""
     made = answer.json()
     assert answer.headers["content-type"] == "application/json; charset=UTF-8"
     message = made["message"]
