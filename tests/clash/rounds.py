@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import trio
 
-from tests.actors.serving.truth import Truth, same
+from tests.actors.serving.truth import Truth, compare_items
 from tests.clash.clients import Follower, Reader, Submitter
 from tests.clash.requests import PATIENCE_S, Request
 from tests.clash.world import Tally, World
@@ -93,7 +93,7 @@ def faults_of_lists(world: World, answers: Answers) -> Iterator[str]:
     }
     for name in _LISTS:
         world.tally.lists += len(answers[name])
-        for fault in same(answers[name], wanted[name]):
+        for fault in compare_items(answers[name], wanted[name]):
             yield f"{name}: {fault}"
 
 

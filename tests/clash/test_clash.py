@@ -105,7 +105,7 @@ def test_what_is_as_it_should_be_has_no_faults(keeper: Keeper) -> None:
     assert "and before as" in faults_in(keeper, drafted(MARK, APP), right, answer())
 
 
-def test_what_nobody_has_sent_is_told(keeper: Keeper) -> None:
+def test_an_event_that_nobody_has_sent_is_a_fault(keeper: Keeper) -> None:
     keeper.run(0, [MARK, APP])
 
     assert "nobody has sent RemoveApp" in faults_in(keeper, None)
@@ -115,7 +115,7 @@ def test_what_nobody_has_sent_is_told(keeper: Keeper) -> None:
     assert "as if sent once more" in faults_in(keeper, unsent)
 
 
-def test_what_is_kept_otherwise_is_told(keeper: Keeper) -> None:
+def test_events_that_are_kept_otherwise_are_a_fault(keeper: Keeper) -> None:
     keeper.run(0, [MARK, APP])
 
     assert "or not in order" in faults_in(keeper, drafted(MARK, AddApp("b", "root.q")))
@@ -125,7 +125,7 @@ def test_what_is_kept_otherwise_is_told(keeper: Keeper) -> None:
     assert "'because'" in faults_in(keeper, drafted(MARK, APP), wrong)
 
 
-def test_what_is_not_kept_or_kept_twice_is_told(keeper: Keeper) -> None:
+def test_events_that_are_kept_twice_or_not_at_all_are_a_fault(keeper: Keeper) -> None:
     keeper.run(0, [APP])
     assert "is not kept" in faults_in(keeper, drafted(MARK, APP), answer())
     keeper.run(1, [MARK])
@@ -133,7 +133,7 @@ def test_what_is_not_kept_or_kept_twice_is_told(keeper: Keeper) -> None:
     assert "as if sent once more" in faults_in(keeper, drafted(MARK))
 
 
-def test_an_answer_that_is_wrong_by_itself_is_told(keeper: Keeper) -> None:
+def test_an_answer_that_is_wrong_by_itself_is_a_fault(keeper: Keeper) -> None:
     keeper.run(0, [MARK])
 
     assert "1 events were answered" in faults_in(keeper, drafted(MARK), answer(1, NO, OK))
@@ -143,7 +143,7 @@ def test_an_answer_that_is_wrong_by_itself_is_told(keeper: Keeper) -> None:
     assert "an event was answered with" in faults_in(keeper, drafted(MARK), contrary)
 
 
-def test_a_lease_that_nobody_had_is_told(keeper: Keeper) -> None:
+def test_a_lease_that_no_node_had_is_a_fault(keeper: Keeper) -> None:
     keeper.run(0, [AddNode("n", Resources({"vcore": 1}))])
     account = Account([])
 
@@ -185,7 +185,7 @@ def test_filters_know_what_passes() -> None:
         assert not passes(wrong, one)
 
 
-def test_what_is_told_otherwise_after_a_kill_is_told() -> None:
+def test_a_different_answer_after_a_kill_is_a_fault() -> None:
     assert not [*faults_between({"apps": [1]}, {"apps": [1]})]
     assert [*faults_between({"apps": [1]}, {"apps": [2]})]
     assert [*faults_between({"apps": [1]}, {"apps": [1, 2]})]

@@ -137,7 +137,7 @@ def test_what_is_as_it_should_be_has_no_faults() -> None:
         ((LifeFailed("a trace"),), (), "a trace"),
     ],
 )
-def test_what_is_not_is_told(
+def test_each_fault_is_reported(
     reports: tuple[Report, ...], kept: tuple[Batch, ...], fault: str
 ) -> None:
     assert fault in faults(*reports, kept=kept)

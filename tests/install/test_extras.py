@@ -192,7 +192,7 @@ def test_completion_without_extras_says_nothing(bare: Environment, tmp_path: Pat
 
 
 @pytest.mark.takes_long
-def test_what_is_told_brings_the_extra(wheel: Path, tmp_path: Path) -> None:
+def test_the_hint_brings_the_extra(wheel: Path, tmp_path: Path) -> None:
     """The requirement is met by what is installed: pip looks for what is missing, no more."""
     made = installed(wheel, tmp_path / "home")
     made.install("muster-scheduler[client]")

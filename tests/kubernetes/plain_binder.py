@@ -36,7 +36,7 @@ async def bind(api: Api, pod: Object, node: str) -> bool:
         except (ApiError, SilenceError) as error:
             status = error.status if isinstance(error, ApiError) else 0
             if status in {404, 409}:
-                found = await _look(api, PODS.path(name, namespace))
+                found = await _get(api, PODS.path(name, namespace))
                 if found is None or found["metadata"]["uid"] != metadata["uid"]:
                     return False
                 if is_at := found["spec"].get("nodeName"):
@@ -46,7 +46,7 @@ async def bind(api: Api, pod: Object, node: str) -> bool:
             return True
 
 
-async def _look(api: Api, path: str) -> Object | None:
+async def _get(api: Api, path: str) -> Object | None:
     while True:
         try:
             return await api.get(path)

@@ -75,22 +75,22 @@ async def dump(plane: ControlPlane, path: Path) -> Path:
     return path
 
 
-def of_dump(path: Path) -> Places:
+def decisions_of_dump(path: Path) -> Places:
     """Return what a dump decides."""
     config, feed = path.with_suffix(".queues.yaml"), path.with_suffix(".jsonl")
     config.write_text(CONFIG)
     muster("import", "kubernetes", path, "--config", config, "-o", feed)
-    return replayed(feed)
+    return replay(feed)
 
 
-def of_store(state: Path) -> Places:
+def decisions_of_store(state: Path) -> Places:
     """Return what a store decides, let in again."""
     feed = state.with_suffix(".jsonl")
     muster("convert", state, feed)
-    return replayed(feed)
+    return replay(feed)
 
 
-def replayed(feed: Path) -> Places:
+def replay(feed: Path) -> Places:
     log = feed.with_suffix(".log")
     muster("replay", "--strict", "--decisions", log, feed)
     decisions = [json.loads(line) for line in log.read_text().splitlines()]
@@ -146,11 +146,11 @@ async def test_pods_that_were_there_before_muster(
         places = await outside.places()
         nursery.cancel_scope.cancel()
 
-    decided = await trio.to_thread.run_sync(of_store, tmp_path / "state")
+    decided = await trio.to_thread.run_sync(decisions_of_store, tmp_path / "state")
     assert dict(decided) == places
     assert len(decided) == len(places) >= 4
-    assert await trio.to_thread.run_sync(of_dump, before) == decided
-    assert await trio.to_thread.run_sync(of_dump, after) == decided
+    assert await trio.to_thread.run_sync(decisions_of_dump, before) == decided
+    assert await trio.to_thread.run_sync(decisions_of_dump, after) == decided
     assert kubelet.books.faults == []
 
 
@@ -244,10 +244,10 @@ async def test_pods_that_came_one_after_the_other(
         await world.wait_for_places(**places)
     after = await dump(plane, tmp_path / "after.yaml")
 
-    decided = await trio.to_thread.run_sync(of_store, tmp_path / "state")
+    decided = await trio.to_thread.run_sync(decisions_of_store, tmp_path / "state")
     assert [name for name, _ in decided] == ["first", "second", "high", "gang-0", "gang-1"]
     assert dict(decided) == places
-    assert await trio.to_thread.run_sync(of_dump, after) == decided
+    assert await trio.to_thread.run_sync(decisions_of_dump, after) == decided
 
 
 # -- a history, and what it would have been -------------------------------------------------

@@ -174,7 +174,7 @@ async def test_an_error_in_a_watch_means_a_new_list(
     assert len([one for one in proxy.requests if "configmaps?limit" in one]) == 2
 
 
-async def test_who_may_not_list_is_told_so(plane: ControlPlane) -> None:
+async def test_a_user_that_may_not_list_gets_an_error(plane: ControlPlane) -> None:
     async with Api(read_kubeconfig([plane.kubeconfig("nobody")])) as api:
         with pytest.raises(ApiError) as refused:
             await api.list_all(MAPS)

@@ -127,7 +127,7 @@ async def world(idle: World, nursery: trio.Nursery) -> World:
     return idle
 
 
-async def test_a_pod_is_told_why_it_waits(world: World) -> None:
+async def test_a_pod_shows_why_it_waits(world: World) -> None:
     pod = await world.pod()
     path = PODS.path(pod.name, pod.namespace, "status")
     other = {"type": "example.com/other", "status": "True"}
@@ -170,7 +170,7 @@ async def test_what_a_pod_says_already_is_not_said_again(world: World) -> None:
     assert not await world.events(pod), "a gate is no failure"
 
 
-async def test_a_pod_is_told_the_newest_words_when_it_has_rested(world: World) -> None:
+async def test_a_pod_gets_the_newest_message_when_it_has_rested(world: World) -> None:
     pod = await world.pod()
     world.reports.pending(pod, None, "Unschedulable", "first")
     await wait_for(lambda: world.message(pod))
@@ -190,7 +190,7 @@ async def test_a_pod_is_told_the_newest_words_when_it_has_rested(world: World) -
     assert third["lastTransitionTime"] == first["lastTransitionTime"], "its status is the same"
 
 
-async def test_many_are_told_in_turn(idle: World, nursery: trio.Nursery) -> None:
+async def test_many_pods_are_reported_in_turn(idle: World, nursery: trio.Nursery) -> None:
     pods = [await idle.pod() for _ in range(20)]
     for pod in pods:
         idle.reports.pending(pod, None, "Unschedulable", "no room")
@@ -203,7 +203,7 @@ async def test_many_are_told_in_turn(idle: World, nursery: trio.Nursery) -> None
     assert trio.current_time() - began > (len(idle.writes()) - 2) / RATE
 
 
-async def test_a_bound_pod_is_not_told_that_it_waits(world: World) -> None:
+async def test_a_bound_pod_gets_no_report_that_it_waits(world: World) -> None:
     pod, forgotten = await world.pod(), await world.pod()
     pending = await world.get(pod)
     await world.bind(pod)
@@ -222,7 +222,7 @@ async def test_a_bound_pod_is_not_told_that_it_waits(world: World) -> None:
     assert not world.writes(forgotten.name)
 
 
-async def test_another_pod_of_the_same_name_is_told_nothing(world: World) -> None:
+async def test_another_pod_of_the_same_name_gets_no_report(world: World) -> None:
     old = await world.pod()
     seen = await world.get(old)
     await world.delete(old)
@@ -236,7 +236,7 @@ async def test_another_pod_of_the_same_name_is_told_nothing(world: World) -> Non
     assert not await world.condition(new)
 
 
-async def test_what_the_server_could_not_take_is_told_later(world: World) -> None:
+async def test_what_the_server_could_not_take_is_reported_later(world: World) -> None:
     pod, other, gone = [await world.pod() for _ in range(3)]
     await world.delete(gone)
     busy = [Answer(429, {}, {"Retry-After": "1"}), Answer(503), Answer(500)]
@@ -360,7 +360,9 @@ async def test_a_server_without_the_new_events(world: World) -> None:
     assert event["lastTimestamp"] >= event["firstTimestamp"]
 
 
-async def test_a_pod_is_told_that_it_is_evicted_where_the_server_knows_it(world: World) -> None:
+async def test_a_pod_shows_that_it_is_evicted_where_the_server_knows_the_condition(
+    world: World,
+) -> None:
     pod = await world.pod()
     world.reports.pending(pod, None, "Unschedulable", "no room")
     await wait_for(lambda: world.message(pod))
@@ -412,7 +414,7 @@ async def group_of(world: World, kind: Resource, min_member: int = 2) -> Object:
         (VOLCANO_POD_GROUPS, {"phase": "Running", "running": 1, "failed": 1}),
     ],
 )
-async def test_a_group_is_told_how_it_stands(
+async def test_a_group_shows_its_state(
     world: World, kind: Resource, status: dict[str, Any]
 ) -> None:
     group = await group_of(world, kind, 3 if kind == POD_GROUPS else 2)
@@ -497,7 +499,7 @@ def test_a_group_that_names_no_size_needs_one_pod() -> None:
     assert MemberCounts(succeeded=1).status(POD_GROUPS, 0)["phase"] == "Finished"
 
 
-async def test_a_group_is_told_how_a_live_scheduler_goes_on(
+async def test_a_group_shows_the_progress_of_a_live_scheduler(
     plane: ControlPlane, rights: None
 ) -> None:
     outside = Outside(plane)

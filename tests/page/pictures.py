@@ -64,7 +64,7 @@ def log_in(shown: Window) -> None:
     shown.page.get_by_role("alert").wait_for()
 
 
-def foretell(shown: Window) -> None:
+def wait_for_forecast(shown: Window) -> None:
     """Wait for the forecast of when an ask starts."""
     shown.page.get_by_role("button", name="Forecast again").wait_for(timeout=SEARCH_MS)
 
@@ -100,7 +100,7 @@ def compare(shown: Window) -> None:
     shown.page.get_by_role("heading", name="If it had been in force").wait_for()
 
 
-def mistake(shown: Window) -> None:
+def write_refused(shown: Window) -> None:
     """Write a configuration that is refused."""
     write(shown, {"submitacl: '*'": "submitacl: '*'\n    resources: {max: {vcore: many}}"})
 
@@ -125,8 +125,8 @@ PAGES: Final = {
     "queue": View("/queues/root.research"),
     "asks": View("/asks"),
     "ask": View("/asks/train/worker-0"),
-    "reserved": View("/asks/film/frame-0", foretell),
-    "held-back": View("/asks/film/thumbnail-1", foretell),
+    "reserved": View("/asks/film/frame-0", wait_for_forecast),
+    "held-back": View("/asks/film/thumbnail-1", wait_for_forecast),
     "remedy": View("/asks/train/worker-0", try_remedy),
     "app": View("/apps/train"),
     "gangs": View("/gangs"),
@@ -140,7 +140,7 @@ PAGES: Final = {
     "ask-devices": View("/asks/chat/reply-0"),
     "config": View("/config"),
     "config-compared": View("/config", compare),
-    "config-refused": View("/config", mistake),
+    "config-refused": View("/config", write_refused),
     "time": View("/time"),
     "time-span": View("/time?from={before}"),
     "past": View("/?at={between}"),
@@ -225,9 +225,9 @@ class Camera:
         context.set_offline(False)
 
 
-def is_of(view: View, data: str) -> bool:
+def has_view(view: View, data: str) -> bool:
     """Return whether a view can be had with some data."""
-    if view.act is foretell:
+    if view.act is wait_for_forecast:
         return data in {LITTLE, AWAY}
     return data != "none" or view.act is not try_remedy
 
@@ -261,7 +261,7 @@ def main(folder: Path, data: Sequence[str], pages: Sequence[str], widths: Sequen
         views = {
             page: view
             for page, view in known.items()
-            if is_of(view, name) and (not pages or page in pages)
+            if has_view(view, name) and (not pages or page in pages)
         }
         with serving(name) as served, sync_playwright() as playwright:
             requests = DATA[LITTLE if name == AWAY else name]() if name != TOKENS else ()

@@ -88,7 +88,7 @@ def test_a_page_of_the_past_stays_as_well(browser: Browser, tmp_path: Path) -> N
         shown.page.get_by_text("“Back to now” was not opened").wait_for()
 
 
-def test_a_page_rests_as_long_as_it_is_told(browser: Browser, served: Served) -> None:
+def test_a_page_rests_as_long_as_the_service_says(browser: Browser, served: Served) -> None:
     # PAGE-67
     with window(browser, served.urls[0]) as shown:
         page = shown.page

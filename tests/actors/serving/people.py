@@ -72,7 +72,7 @@ class People:
         assert answer.status_code == 200, answer.text
         return answer.text
 
-    def made(self, *events: Event, who: str = "root") -> None:
+    def submit(self, *events: Event, who: str = "root") -> None:
         """Send events, all of which are accepted."""
         assert self.send(who, *events) == [None] * len(events)
 

@@ -91,9 +91,9 @@ def test_a_wrong_line_is_named(lines: list[str], problem: str) -> None:
 
 
 def test_a_token_by_mistake_is_not_shown() -> None:
-    with pytest.raises(TokensError) as refused:
+    with pytest.raises(TokensError) as raised:
         parse_tokens(["ci reader - - muster_secret"], "t")
-    assert "muster_secret" not in str(refused.value)
+    assert "muster_secret" not in str(raised.value)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -144,14 +144,14 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert [*read_tokens(tmp_path / "tokens").names()] == ["ci"]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def new_token(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "muster", "token", "new", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def test_the_command_prints_a_token_once(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
-    made = run(
+    made = new_token(
         "ci", "--role", "submitter", "--user", "sue", "--groups", "a,b", "--tokens", str(path)
     )
 
@@ -163,16 +163,16 @@ def test_the_command_prints_a_token_once(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
-    made = run("ci", "--role", "submitter")
+    made = new_token("ci", "--role", "submitter")
     assert (made.returncode, made.stdout) == (2, "")
     assert "user: a submitter needs one" in made.stderr
-    wrong = run("ci", "--role", "reader", "--tokens", str(tmp_path / "no" / "tokens"))
+    wrong = new_token("ci", "--role", "reader", "--tokens", str(tmp_path / "no" / "tokens"))
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "cannot be written: No such file or directory" in wrong.stderr
 
 
 def test_the_command_without_a_file_gives_the_line() -> None:
-    made = run("ci", "--role", "reader")
+    made = new_token("ci", "--role", "reader")
     line = made.stderr.partition("tokens: ")[2]
     tokens = parse_tokens([line], "")
     assert tokens.holder(made.stdout.strip().encode()) == Principal("ci", Role.READER)
@@ -569,7 +569,7 @@ def test_a_client_that_does_not_read(hasty: Served) -> None:
 # ACCESS-10: every refusal is counted
 
 
-def refused(served: Served) -> dict[str, float]:
+def refusals(served: Served) -> dict[str, float]:
     """Return what each limit has refused, as the metrics say it."""
     text = served.client.get("/metrics").text
     found = re.findall(r'^muster_refusals_total\{limit="(\w+)"\} (\S+)', text, re.MULTILINE)
@@ -578,7 +578,7 @@ def refused(served: Served) -> dict[str, float]:
 
 def test_refusals_are_in_the_metrics(small: Served, hasty: Served, bored: Served) -> None:
     servers = (small, hasty, bored)
-    before = [refused(one) for one in servers]
+    before = [refusals(one) for one in servers]
     assert all(set(one) == set(NAMES) for one in before)
     small.client.post("/api/v1/events", content=b" " * 20_001)
     small.client.get("/healthz", headers={"X-Long": "x" * 3000})
@@ -590,7 +590,7 @@ def test_refusals_are_in_the_metrics(small: Served, hasty: Served, bored: Served
         assert slow.answer()[0] == 408
     grown = [
         {name for name in NAMES if now[name] > then[name]}
-        for now, then in zip(map(refused, servers), before, strict=True)
+        for now, then in zip(map(refusals, servers), before, strict=True)
     ]
     assert grown == [{"body_bytes", "head_bytes", "nesting"}, {"head_s"}, {"idle_s"}]
 
@@ -599,13 +599,13 @@ def test_slots() -> None:
     usage = Usage.of(Limits(streams=2))
     with usage.streams.taken(), usage.streams.taken():
         assert usage.streams.in_use == 2
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(Problem) as raised:
             usage.streams.take()
-    assert refused.value.status == 503
-    assert refused.value.headers == {"Retry-After": "1"}
-    assert refused.value.members == {"limit": "streams", "most": 2}
+    assert raised.value.status == 503
+    assert raised.value.headers == {"Retry-After": "1"}
+    assert raised.value.members == {"limit": "streams", "most": 2}
     assert usage.streams.in_use == 0
-    usage.refusals.note(refused.value)
+    usage.refusals.note(raised.value)
     usage.refusals.note(Problem(400, "this is no limit"))
     assert dict(usage.refusals.by_limit) == {**dict.fromkeys(NAMES, 0), "streams": 1}
 

@@ -56,14 +56,14 @@ from tests.share import share
 _ANY = scenarios() | gang_scenarios() | evictions() | operations() | back_offs() | devices()
 
 
-def _agrees(scheduler: LedgerScheduler) -> None:
+def _check_agreement(scheduler: LedgerScheduler) -> None:
     assert in_ledger(scheduler.ledger) == in_state(scheduler.plain.snapshot())
     assert not scheduler.ledger.book.is_stale
     assert not scheduler.ledger.book.ended
     assert not scheduler.ledger.book.leaving
 
 
-def _runs(scheduler: LedgerScheduler) -> None:
+def _check_running(scheduler: LedgerScheduler) -> None:
     snapshot, history = scheduler.plain.snapshot(), scheduler.ledger.book.history
     running = [app for app in snapshot.apps.values() if app.state in ("Starting", "Running")]
     held = [ask for app in snapshot.apps.values() for ask in app.asks if ask.node is not None]
@@ -73,25 +73,25 @@ def _runs(scheduler: LedgerScheduler) -> None:
 @share(0.3)
 @given(scenarios())
 def test_it_knows_what_exists(scenario: list[Step]) -> None:
-    play(scenario, _agrees)
+    play(scenario, _check_agreement)
 
 
 @share(0.3)
 @given(gang_scenarios())
 def test_it_knows_what_exists_with_gangs_and_objects(scenario: list[Step]) -> None:
-    play(scenario, _agrees)
+    play(scenario, _check_agreement)
 
 
 @share(0.3)
 @given(evictions() | operations() | back_offs())
 def test_it_knows_what_exists_with_evictions_operators_and_retries(scenario: list[Step]) -> None:
-    play(scenario, _agrees)
+    play(scenario, _check_agreement)
 
 
 @share(0.3)
 @given(_ANY)
 def test_it_counts_what_runs(scenario: list[Step]) -> None:
-    play(scenario, _runs)
+    play(scenario, _check_running)
 
 
 @share(0.3)
@@ -141,7 +141,7 @@ class _Ask:
     bound_us: int | None = None
 
 
-def _naive(scheduler: LedgerScheduler) -> tuple[Counter[str], list[tuple[object, ...]]]:
+def _naive_account(scheduler: LedgerScheduler) -> tuple[Counter[str], list[tuple[object, ...]]]:
     """Return for how long asks held nodes, by application, and how asks ended, from the log."""
     asks: dict[tuple[str | None, str | None], _Ask] = defaultdict(_Ask)
     held: Counter[str] = Counter()
@@ -173,7 +173,7 @@ def _naive(scheduler: LedgerScheduler) -> tuple[Counter[str], list[tuple[object,
     return held, ended
 
 
-def _told(life: EndedAsk) -> tuple[object, ...]:
+def _summary_of(life: EndedAsk) -> tuple[object, ...]:
     return life.seq, life.app, life.ask, life.node, life.held_us, life.ran_us
 
 
@@ -181,7 +181,7 @@ def _told(life: EndedAsk) -> tuple[object, ...]:
 @given(_ANY_LIVES)
 def test_each_life_is_as_the_log_says(scenario: list[Step]) -> None:
     scheduler = play(scenario, lambda _: None)
-    _, ended = _naive(scheduler)
+    _, ended = _naive_account(scheduler)
     lives = list(scheduler.ledger.book.lives.kept)
     by_seq = {seq: (seq, app, ask, node, us, ran) for seq, app, ask, node, _, us, ran in ended}
     failed = {seq for seq, *_, reason, _, _ in ended if reason is Reason.FAILED}
@@ -189,7 +189,7 @@ def test_each_life_is_as_the_log_says(scenario: list[Step]) -> None:
     sure = [life for life in lives if life.seq not in failed]
     assert {life.seq for life in sure} == {*by_seq} - failed
     if not failed:
-        assert [_told(life) for life in sure] == [by_seq[life.seq] for life in sure]
+        assert [_summary_of(life) for life in sure] == [by_seq[life.seq] for life in sure]
     assert [life.seq for life in lives] == sorted(life.seq for life in lives)
     for seq, _, _, _, reason, _, _ in ended:
         life = next((one for one in lives if one.seq == seq), None)
@@ -258,7 +258,7 @@ def test_use_since_an_instant(changes: list[tuple[int, int]], since_us: int) -> 
     assert len(account.marks) < 48 + 24 + 95
 
 
-def _begun() -> LedgerScheduler:
+def _with_running_ask() -> LedgerScheduler:
     scheduler = LedgerScheduler()
     scheduler.batch(0, [AddApp("a", "root.q", "sue"), AddNode("n", ONE), AddAsk("a", "x", ONE)])
     return scheduler
@@ -281,7 +281,7 @@ def _last(scheduler: LedgerScheduler) -> EndedAsk:
     ],
 )
 def test_how_a_release_ends_an_ask(release: Release, ending: str) -> None:
-    scheduler = _begun()
+    scheduler = _with_running_ask()
     scheduler.batch(5 * SECOND_US, [release])
     life = _last(scheduler)
     assert (life.ending, life.message, life.exited) == (ending, release.message, release.exited)
@@ -295,7 +295,7 @@ def test_how_a_release_ends_an_ask(release: Release, ending: str) -> None:
 
 
 def test_an_ask_that_was_given_up_has_failed() -> None:
-    scheduler = _begun()
+    scheduler = _with_running_ask()
     scheduler.batch(SECOND_US, [BindFailed("a", "x", "no such image"), RemoveAsk("a", "x")])
     assert (_last(scheduler).ending, _last(scheduler).message) == ("failed", "no such image")
     scheduler.batch(2 * SECOND_US, [AddAsk("a", "x", ONE)])
@@ -305,7 +305,7 @@ def test_an_ask_that_was_given_up_has_failed() -> None:
 
 
 def test_a_name_that_is_used_again_has_several_lives() -> None:
-    scheduler = _begun()
+    scheduler = _with_running_ask()
     scheduler.batch(SECOND_US, [Release("a", "x"), AddAsk("a", "x", ONE)])
     scheduler.batch(3 * SECOND_US, [Release("a", "x", Outcome.FAILED)])
     lives = scheduler.ledger.book.lives.kept
@@ -323,7 +323,7 @@ def test_a_name_that_is_used_again_has_several_lives() -> None:
 
 
 def test_only_the_latest_lives_are_kept() -> None:
-    scheduler = _begun()
+    scheduler = _with_running_ask()
     lives = scheduler.ledger.book.lives = EndedAsks(3)
     for number in range(5):
         scheduler.batch(number * SECOND_US, [Release("a", "x"), AddAsk("a", "x", ONE)])
@@ -352,7 +352,7 @@ def test_the_accounts_are_bounded_and_lose_nothing() -> None:
     assert sum(used.areas["vcore"] for _, _, used in labelled) == MOST + NAMED
 
 
-def test_hours_are_told_as_people_count_them() -> None:
+def test_hours_are_reported_as_people_count_them() -> None:
     areas = {"nvidia.com/gpu": 2 * 3600, "vcore": 1500 * 3600, "memory": 3 * 2**30 * 1800}
     assert hours_text(areas) == "1.5 vcore h, 1.5 GiB h, 2 nvidia.com/gpu h"
 
@@ -360,12 +360,12 @@ def test_hours_are_told_as_people_count_them() -> None:
 _NOBODY = Flag()
 
 
-def _all(live: StoredScheduler) -> list[EndedAsk]:
+def _all_lives(live: StoredScheduler) -> list[EndedAsk]:
     """Return all lives that the running service knows, latest first."""
     return [*reversed(live.ledger.book.lives.kept)]
 
 
-def _entered(live: StoredScheduler) -> tuple[int, int]:
+def _position(live: StoredScheduler) -> tuple[int, int]:
     return live.machine.batches, live.machine.requests
 
 
@@ -390,7 +390,7 @@ def test_pages_of_the_kept_history(scenario: list[Step], checkpoints: set[int], 
     with TemporaryDirectory() as folder:
         live = StoredScheduler(Path(folder) / "state", checkpoints)
         live.play(scenario)
-        known, entered = _all(live), _entered(live)
+        known, entered = _all_lives(live), _position(live)
         past = KeptEndedAsks(live.close())
         assert _pages(past, EndedAskFilter(), entered, most) == known
         for life in known:
@@ -402,18 +402,18 @@ def test_pages_of_the_kept_history(scenario: list[Step], checkpoints: set[int], 
             assert _pages(past, since, entered, 100) == expected
 
 
-def _kept(folder: Path) -> tuple[KeptEndedAsks, tuple[int, int]]:
+def _kept_lives(folder: Path) -> tuple[KeptEndedAsks, tuple[int, int]]:
     live = StoredScheduler(folder / "state", {2, 4})
     live.run(0, [AddNode("n", ONE), AddApp("a", "root.q", "sue")])
     for number in range(6):
         live.run((2 * number + 1) * SECOND_US, [AddAsk("a", "x", ONE)])
         live.run((2 * number + 2) * SECOND_US, [Release("a", "x", message=f"{number}")])
-    entered = _entered(live)
+    entered = _position(live)
     return KeptEndedAsks(live.close()), entered
 
 
 def test_each_life_of_a_name(tmp_path: Path) -> None:
-    past, entered = _kept(tmp_path)
+    past, entered = _kept_lives(tmp_path)
     found = _pages(past, EndedAskFilter(user="sue", queue="root"), entered, 4)
     assert [life.message for life in found] == ["5", "4", "3", "2", "1", "0"]
     assert _pages(past, EndedAskFilter(user="bob"), entered, 4) == []
@@ -425,7 +425,7 @@ def test_each_life_of_a_name(tmp_path: Path) -> None:
 
 
 def test_it_ends_when_nobody_waits(tmp_path: Path) -> None:
-    past, entered = _kept(tmp_path)
+    past, entered = _kept_lives(tmp_path)
     gone = Flag()
     gone.set()
     with pytest.raises(ClientGoneError):

@@ -47,14 +47,14 @@ S = 1_000_000
 ONE = Resources({"vcore": 1000})
 
 
-def _begun(*events: Event) -> LedgerScheduler:
+def _with_events(*events: Event) -> LedgerScheduler:
     scheduler = LedgerScheduler()
     scheduler.batch(0, [AddApp("a", "root.q", "olga", ("data",), {"k": "v"}), *events])
     return scheduler
 
 
 def test_an_application_has_its_states_with_their_times() -> None:
-    scheduler = _begun()
+    scheduler = _with_events()
     scheduler.batch(S, [AddAsk("a", "x", ONE)])
     scheduler.batch(3 * S, [AddNode("n", ONE)])
     app = scheduler.ledger.app("a")
@@ -65,7 +65,7 @@ def test_an_application_has_its_states_with_their_times() -> None:
 
 
 def test_an_ask_has_its_times() -> None:
-    scheduler = _begun()
+    scheduler = _with_events()
     scheduler.batch(S, [AddAsk("a", "x", ONE)])
     scheduler.batch(3 * S, [AddNode("n", ONE)])
     ask = scheduler.ledger.ask("a", "x")
@@ -77,7 +77,7 @@ def test_an_ask_has_its_times() -> None:
 
 
 def test_a_member_that_waits_has_taken_its_node_and_is_not_bound() -> None:
-    scheduler = _begun(
+    scheduler = _with_events(
         AddGang("default/g", GangFields(min_member=2)),
         AddAsk("a", "x", ONE, gang="default/g"),
         AddNode("n", ONE),
@@ -93,7 +93,7 @@ def test_a_member_that_waits_has_taken_its_node_and_is_not_bound() -> None:
 
 
 def test_the_highest_use_is_kept_type_by_type() -> None:
-    scheduler = _begun(
+    scheduler = _with_events(
         AddNode("n", Resources({"vcore": 4000, "memory": 10})),
         AddAsk("a", "x", Resources({"vcore": 3000})),
     )
@@ -105,7 +105,7 @@ def test_the_highest_use_is_kept_type_by_type() -> None:
 
 
 def test_a_name_that_is_used_again_in_the_same_batch_is_a_new_thing() -> None:
-    scheduler = _begun(AddNode("n", ONE), AddAsk("a", "x", ONE))
+    scheduler = _with_events(AddNode("n", ONE), AddAsk("a", "x", ONE))
     again = AddAsk("a", "x", ONE, priority=7)
     scheduler.batch(S, [Release("a", "x"), again])
     ask = scheduler.ledger.ask("a", "x")
@@ -121,7 +121,7 @@ def test_a_name_that_is_used_again_in_the_same_batch_is_a_new_thing() -> None:
 
 
 def test_a_refused_event_changes_nothing() -> None:
-    scheduler = _begun(AddAsk("a", "x", ONE), RemoveAsk("a", "x"), RemoveAsk("a", "x"))
+    scheduler = _with_events(AddAsk("a", "x", ONE), RemoveAsk("a", "x"), RemoveAsk("a", "x"))
     scheduler.batch(S, [AddApp("a", "root.r"), AddAsk("b", "x", ONE), RemoveNode("n")])
     app = scheduler.ledger.app("a")
     assert app is not None
@@ -131,7 +131,7 @@ def test_a_refused_event_changes_nothing() -> None:
 
 
 def test_a_retry_is_used_up_by_work_that_fails() -> None:
-    scheduler = _begun(AddNode("n", ONE), AddAsk("a", "x", ONE, retries=1))
+    scheduler = _with_events(AddNode("n", ONE), AddAsk("a", "x", ONE, retries=1))
     scheduler.batch(S, [Release("a", "x", Outcome.FAILED)])
     ask = scheduler.ledger.ask("a", "x")
     assert ask is not None
@@ -141,14 +141,14 @@ def test_a_retry_is_used_up_by_work_that_fails() -> None:
 
 
 def test_failed_binds_are_counted() -> None:
-    scheduler = _begun(AddAsk("a", "x", ONE), FailBind("a", "x", 2))
+    scheduler = _with_events(AddAsk("a", "x", ONE), FailBind("a", "x", 2))
     scheduler.batch(S, [AddNode("n", ONE)])
     assert scheduler.ledger.counts.failed_binds == 2
     assert scheduler.ledger.counts.allocated == 1
 
 
 def test_why_work_could_not_be_started_is_kept() -> None:
-    scheduler = _begun(AddNode("n", ONE), AddAsk("a", "x", ONE))
+    scheduler = _with_events(AddNode("n", ONE), AddAsk("a", "x", ONE))
     scheduler.batch(S, [BindFailed("a", "x", "no disk"), RemoveAsk("a", "x")])
     again = Ledger()
     all_at_once(again.load(all_at_once(scheduler.ledger.save())))
@@ -174,7 +174,7 @@ def test_why_work_could_not_be_started_is_kept_of_the_latest() -> None:
 
 
 def test_a_completed_application_is_kept_as_it_was() -> None:
-    scheduler = _begun(AddNode("n", ONE), AddAsk("a", "x", ONE, run_for_us=S))
+    scheduler = _with_events(AddNode("n", ONE), AddAsk("a", "x", ONE, run_for_us=S))
     scheduler.finish()
     assert scheduler.ledger.app("a") is None
     app = scheduler.ledger.completed["a"]
@@ -194,7 +194,7 @@ def test_only_the_latest_completed_applications_are_kept() -> None:
 
 
 def test_a_node_is_as_it_was_changed() -> None:
-    scheduler = _begun(AddNode("n", ONE, {"zone": "x"}))
+    scheduler = _with_events(AddNode("n", ONE, {"zone": "x"}))
     scheduler.batch(S, [UpdateNode("n", attributes={"zone": "y"}, schedulable=False)])
     node = scheduler.ledger.node("n")
     assert node is not None
@@ -203,7 +203,7 @@ def test_a_node_is_as_it_was_changed() -> None:
 
 
 def test_history_has_a_point_for_each_minute() -> None:
-    scheduler = _begun(AddNode("n", ONE), AddAsk("a", "x", ONE))
+    scheduler = _with_events(AddNode("n", ONE), AddAsk("a", "x", ONE))
     assert not list(scheduler.ledger.history(59 * S))
     scheduler.batch(90 * S, [Release("a", "x")])
     points = list(scheduler.ledger.history(181 * S))
@@ -211,7 +211,7 @@ def test_history_has_a_point_for_each_minute() -> None:
 
 
 def test_history_is_that_of_a_day() -> None:
-    scheduler = _begun()
+    scheduler = _with_events()
     points = list(scheduler.ledger.history((10 * KEPT_POINTS + 1) * 60 * S))
     assert len(points) == KEPT_POINTS
     assert points[-1].at_us == (10 * KEPT_POINTS + 1) * 60 * S
@@ -227,7 +227,7 @@ def test_what_another_version_wrote_is_not_taken_up(parts: Sequence[bytes]) -> N
 
 
 def test_what_is_saved_comes_in_parts() -> None:
-    scheduler = _begun(AddAsk("a", "x", ONE, count=20_000))
+    scheduler = _with_events(AddAsk("a", "x", ONE, count=20_000))
     parts = all_at_once(scheduler.ledger.save())
     assert max(map(len, parts)) < 300_000
     ledger = Ledger()
@@ -236,7 +236,7 @@ def test_what_is_saved_comes_in_parts() -> None:
 
 
 def test_it_knows_how_far_it_has_heard() -> None:
-    scheduler = _begun(AddAsk("a", "x", ONE))
+    scheduler = _with_events(AddAsk("a", "x", ONE))
     last: Announced = scheduler.plain.announced[-1]
     assert (scheduler.ledger.batch, scheduler.ledger.at_us, scheduler.ledger.seq) == (
         1,

@@ -214,7 +214,7 @@ def test_plain_http_where_tls_is_spoken(secure: Served) -> None:
     assert secure.client.get("/healthz").status_code == 200
 
 
-def test_a_command_is_told_which_of_http_and_https_is_wrong(secure: Served, named: Served) -> None:
+def test_a_command_reports_which_of_http_and_https_is_wrong(secure: Served, named: Served) -> None:
     # CLIENT-2
     for url, wrong, scheme in (
         (secure.urls[0], "http://", "https://"),

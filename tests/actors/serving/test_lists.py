@@ -33,7 +33,7 @@ from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import all_at_once, in_pieces
 from tests.actors.samples import reserved
 from tests.actors.serving.served import ServiceThread
-from tests.actors.serving.truth import PLACES, Item, Truth, fill, same
+from tests.actors.serving.truth import PLACES, Item, Truth, compare_items, fill
 from tests.core.building import configuration, queue
 
 CONFIG = """
@@ -333,13 +333,13 @@ def differences(service: ServiceThread, truth: Truth) -> Iterator[str]:
         ("nodes", truth.nodes()),
     ):
         for limit in (1000, 3):
-            for difference in same(service.all(f"/api/v1/{name}", limit), wanted):
+            for difference in compare_items(service.all(f"/api/v1/{name}", limit), wanted):
                 yield f"{name}: {difference}"
-    yield from of_filters(service, truth.asks())
-    yield from of_singles(service, truth)
+    yield from differences_of_filters(service, truth.asks())
+    yield from differences_of_single_items(service, truth)
 
 
-def of_filters(service: ServiceThread, asks: list[Item]) -> Iterator[str]:
+def differences_of_filters(service: ServiceThread, asks: list[Item]) -> Iterator[str]:
     """Compare what filters give with what they leave of all asks."""
     codes = {ask["reason"] for ask in asks if ask["reason"] is not None}
     filters: list[tuple[str, str, list[Item]]] = [
@@ -360,35 +360,37 @@ def of_filters(service: ServiceThread, asks: list[Item]) -> Iterator[str]:
         ),
     ]
     for field, value, wanted in filters:
-        for difference in same(service.all("/api/v1/asks", 2, **{field: value}), wanted):
+        for difference in compare_items(service.all("/api/v1/asks", 2, **{field: value}), wanted):
             yield f"asks?{field}={value}: {difference}"
 
 
-def of_singles(service: ServiceThread, truth: Truth) -> Iterator[str]:
+def differences_of_single_items(service: ServiceThread, truth: Truth) -> Iterator[str]:
     for item in truth.queues():
         found = service.get(f"/api/v1/queues/{quote(item['queue'], safe='')}")
-        yield from same([found["item"]], [item])
+        yield from compare_items([found["item"]], [item])
     for item in truth.apps():
         found = service.get(f"/api/v1/apps/{item['app']}")
-        yield from same([found["item"]], [item])
+        yield from compare_items([found["item"]], [item])
     for item in truth.asks()[:10]:
         path = f"/api/v1/asks/{item['app']}/{item['ask']}"
-        yield from same([service.get(path)["item"]], [item])
+        yield from compare_items([service.get(path)["item"]], [item])
         explanation = truth.scheduler.explain_fully(item["app"], item["ask"])
         why = service.get(f"{path}/why")["item"]
-        yield from same([why], [as_json(explanation_map(explanation))])
+        yield from compare_items([why], [as_json(explanation_map(explanation))])
     for name, members in truth.members().items():
         item = service.get(f"/api/v1/gangs/{name}")["item"]
-        yield from same([item], [{"asks": {**members}}])
+        yield from compare_items([item], [{"asks": {**members}}])
     held = truth.asks()
     for item in truth.nodes():
         found = service.get(f"/api/v1/nodes/{item['node']}")["item"]
-        yield from same([found], [item])
+        yield from compare_items([found], [item])
         assert found["reserved"] == truth.reserved(item["node"])
         assert len(found["asks"]) == item["count"] == sum(found["queues"].values())
         assert all(ask["place"] in {"waiting", "bound"} for ask in found["asks"])
         there = [ask for ask in held if ask["node"] == item["node"]]
-        yield from same(found["asks"], [{name: ask[name] for name in OF_A_NODE} for ask in there])
+        yield from compare_items(
+            found["asks"], [{name: ask[name] for name in OF_A_NODE} for ask in there]
+        )
 
 
 def as_json(value: dict[str, object]) -> Item:
@@ -567,7 +569,7 @@ def vcore(number: int) -> Resources:
     return Resources({"vcore": number * 1000})
 
 
-class Many:
+class ManyAsks:
     """Many asks in all places, and an index of them.
 
     Args:
@@ -629,8 +631,8 @@ class Many:
 
 
 @pytest.fixture(scope="module", params=[(250, 24), (4_300, 1)], ids=["long", "wide"])
-def many(request: pytest.FixtureRequest) -> Many:
-    return Many(*request.param)
+def many(request: pytest.FixtureRequest) -> ManyAsks:
+    return ManyAsks(*request.param)
 
 
 def filters() -> Iterator[AskFilter]:
@@ -664,7 +666,7 @@ def admits(wanted: AskFilter, ask: Item) -> bool:
     )
 
 
-def test_there_is_something_to_select(many: Many) -> None:
+def test_there_is_something_to_select(many: ManyAsks) -> None:
     places = {ask["place"] for ask in many.asks}
     codes = {ask["reason"] for ask in many.asks}
 
@@ -674,7 +676,7 @@ def test_there_is_something_to_select(many: Many) -> None:
 
 
 @pytest.mark.parametrize("wanted", list(filters()))
-def test_a_filter_gives_what_it_admits(many: Many, wanted: AskFilter) -> None:
+def test_a_filter_gives_what_it_admits(many: ManyAsks, wanted: AskFilter) -> None:
     expected = [(ask["app"], ask["ask"]) for ask in many.asks if admits(wanted, ask)]
 
     assert many.select(wanted, 700) == expected

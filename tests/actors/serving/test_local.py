@@ -180,7 +180,7 @@ def test_a_command_is_ended_with_its_allocation(served: Served, tmp_path: Path, 
         node(1, place),
         job(ask, STUBBORN.format(tmp_path), node=place, **limit),
     )
-    with served.client.stream("GET", until_began(served, ask)) as response:
+    with served.client.stream("GET", wait_until_began(served, ask)) as response:
         lines = response.iter_lines()
         assert next(lines) == "began"
         if way == "remove":
@@ -194,7 +194,7 @@ def test_a_command_is_ended_with_its_allocation(served: Served, tmp_path: Path, 
     assert not runs(int((tmp_path / "pid").read_text()))
 
 
-def until_began(served: Served, ask: str) -> str:
+def wait_until_began(served: Served, ask: str) -> str:
     """Wait until an ask has output; give where it can be followed."""
     path = f"/api/v1/asks/a/{ask}/logs"
     decisions_until(served.client, ask=ask, kind="bound")
@@ -407,7 +407,7 @@ def test_a_path_that_is_too_long_for_a_socket(tmp_path: Path) -> None:
     )
 
 
-def test_a_relative_socket_is_told_as_a_whole(
+def test_a_relative_socket_is_reported_with_its_whole_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -328,7 +328,7 @@ def test_fields_are_for_programs() -> None:
     }
 
 
-class Stuck(io.StringIO):
+class BlockedStream(io.StringIO):
     """Takes nothing until it may."""
 
     def __init__(self) -> None:
@@ -345,7 +345,7 @@ class Stuck(io.StringIO):
 
 def test_nobody_waits_for_a_reader_of_the_log() -> None:
     """What finds no room is lost, and counted."""
-    stream = Stuck()
+    stream = BlockedStream()
     log = logging.getLogger("muster.test")
     with LogWriter("text", stream):
         log.info("first")

@@ -59,7 +59,7 @@ def test_nodes_say_what_others_use_and_what_is_free(served: Served) -> None:
 
 
 # REST-13
-def test_yunikorn_is_told_what_is_occupied(served: Served) -> None:
+def test_yunikorn_shows_what_is_occupied(served: Served) -> None:
     answer = served.client.get("/ws/v1/partition/default/nodes").json()
     assert answer[0]["occupied"] == {"vcore": 3000, "nvidia.com/gpu": 1}
     assert answer[0]["available"] == {"vcore": 1000}

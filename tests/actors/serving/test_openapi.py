@@ -46,7 +46,7 @@ def routes() -> set[tuple[str, str]]:
     return found
 
 
-def described(document: dict[str, Any]) -> set[tuple[str, str]]:
+def described_routes(document: dict[str, Any]) -> set[tuple[str, str]]:
     return {
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }
@@ -59,7 +59,7 @@ def test_every_route_is_described_and_the_other_way_round() -> None:
     ours = {one for one in routes() if not one[1].startswith(("/ws/", "/debug/"))}
     of_page = {(one.method, one.path.replace(":path}", "}")) for one in ALL_PAGES}
 
-    assert described(document_of(ENDPOINTS, secured=True)) == ours - of_page
+    assert described_routes(document_of(ENDPOINTS, secured=True)) == ours - of_page
     assert of_page < ours
 
 

@@ -134,7 +134,7 @@ def test_events_are_tried_and_applied(served: Served) -> None:
 
 
 # PAGE-4
-def test_a_page_is_told_of_an_ask_that_has_to_wait(served: Served) -> None:
+def test_a_page_gets_news_of_an_ask_that_has_to_wait(served: Served) -> None:
     app = {"op": "add_app", "app": "a", "queue": "root.dev", "user": "olga"}
     ask = {"op": "add_ask", "app": "a", "ask": "x", "resources": {"vcore": 1}}
     served.client.post("/api/v1/events", json=[app, ask])

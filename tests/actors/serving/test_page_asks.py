@@ -133,7 +133,7 @@ def test_a_list_is_read_page_by_page(service: ServiceThread) -> None:
         ({"after": "x"}, "after: is no cursor of this list"),
     ],
 )
-def test_a_wrong_filter_is_told(
+def test_a_wrong_filter_is_reported(
     service: ServiceThread, parameters: dict[str, str], problem: str
 ) -> None:
     response = service.client.get("/asks", params=parameters)
@@ -161,7 +161,7 @@ def test_an_ask_says_why_it_is_not_running(service: ServiceThread) -> None:
 
 # PAGE-42
 @pytest.mark.parametrize("name", ["shop/cart-7", "train/worker-1"])
-def test_all_reasons_are_told(service: ServiceThread, name: str) -> None:
+def test_all_reasons_are_shown(service: ServiceThread, name: str) -> None:
     text = found(service.client, f"/asks/{name}")
 
     why = service.get(f"/api/v1/asks/{name}/why")["item"]
@@ -408,7 +408,7 @@ def test_a_history_is_of_one_ask_alone(tmp_path: Path, *, together: bool) -> Non
 
 
 # PAGE-85
-def test_who_was_over_at_the_start_is_told_alone(tmp_path: Path) -> None:
+def test_an_ask_that_was_over_at_the_start_is_shown_alone(tmp_path: Path) -> None:
     config, state = write_config(tmp_path), tmp_path / "state"
     with ServiceThread(state, config) as service:
         service.post(EVENTS[0], APP, ASK)

@@ -143,7 +143,7 @@ def test_what_was_refused_outlasts_a_restart(tmp_path: Path) -> None:
 
 
 # PAGE-10
-def test_problems_of_files_read_again_are_told(served: Served, tmp_path: Path) -> None:
+def test_problems_of_files_read_again_are_shown(served: Served, tmp_path: Path) -> None:
     assert "The scheduler is ready" in shown(served)
     (tmp_path / "queues.yaml").write_text("partitions: 7\n", encoding="utf-8")
     served.process.send_signal(signal.SIGHUP)
@@ -283,7 +283,7 @@ def test_a_gang_that_needs_more_than_there_is_says_so_first(
 
 
 # PAGE-49
-def test_a_gang_that_could_have_room_is_not_told_so(service: ServiceThread) -> None:
+def test_a_gang_that_could_have_room_has_no_such_reason(service: ServiceThread) -> None:
     page = found(service.client, "/gangs/ns/half")
 
     assert "together have" not in page
@@ -311,7 +311,7 @@ def test_an_ask_that_no_node_could_hold_says_so_first(
 
 
 # PAGE-42
-def test_an_ask_that_has_to_wait_for_room_is_not_told_so(service: ServiceThread) -> None:
+def test_an_ask_that_has_to_wait_for_room_has_no_such_reason(service: ServiceThread) -> None:
     page = found(service.client, "/asks/a/later")
 
     assert "Why it is not running" in page
@@ -424,7 +424,7 @@ def test_a_gang_that_needs_more_than_its_queue_may_have_says_so_first(
 
 
 # PAGE-49
-def test_a_gang_whose_members_may_run_in_other_queues_is_not_told_so(
+def test_a_gang_whose_members_may_run_in_other_queues_has_no_such_reason(
     limited: ServiceThread,
 ) -> None:
     assert "may have" not in found(limited.client, "/gangs/ns/spread")

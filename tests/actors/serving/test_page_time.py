@@ -257,7 +257,7 @@ def field(text: str, name: str) -> str:
 
 
 # PAGE-65
-def test_a_span_that_is_not_all_there_is_told(served: Served) -> None:
+def test_a_span_that_is_not_all_there_has_a_note(served: Served) -> None:
     first = post(served, NODE)
 
     def page_with(**query: str) -> tuple[str, str]:
@@ -290,7 +290,7 @@ def test_a_span_that_is_not_all_there_is_told(served: Served) -> None:
 
 
 # PAGE-65
-def test_an_eviction_is_told_once(served: Served) -> None:
+def test_an_eviction_is_shown_once(served: Served) -> None:
     claim: dict[str, object] = {"name": "prod", "resources": {"guaranteed": {"vcore": 4}}}
     claim["properties"] = {"preemption.delay": "1ms"}
     root = {"name": "root", "submitacl": "*", "queues": [claim, {"name": "dev"}]}
@@ -390,7 +390,7 @@ def test_what_is_gone_says_since_when(served: Served) -> None:
 
 
 # PAGE-63
-def test_the_beginning_of_history_is_told(served: Served) -> None:
+def test_the_beginning_of_history_is_shown(served: Served) -> None:
     post(served, NODE)
     query = {"by": "-3600", "back": "/queues"}
     text = served.client.get("/time/go", params=query, follow_redirects=True).text

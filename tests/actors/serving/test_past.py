@@ -52,7 +52,7 @@ from tests.naive.strategies import scenarios
 from tests.share import share
 
 
-def then(directory: Path, at_us: int) -> Shown:
+def past_rows(directory: Path, at_us: int) -> Shown:
     """Return what every list says of an instant of the past."""
     with StateReader(directory) as reader:
         number = reader.batch_at(at_us)
@@ -75,7 +75,7 @@ def compare(steps: list[Step], checkpoints: list[int], pruned: float = 0) -> Non
         kept = history_extent(directory)
         for at_us, rows in live.shown.items():
             if kept is not None and at_us >= kept.first_us:
-                assert then(directory, at_us) == rows
+                assert past_rows(directory, at_us) == rows
 
 
 # PAGE-60
@@ -99,7 +99,7 @@ def test_where_the_first_batches_were_removed(steps: list[Step], checkpoints: li
     compare(steps, checkpoints, 0.6)
 
 
-def small(directory: Path) -> StoredScheduler:
+def small_store(directory: Path) -> StoredScheduler:
     live = StoredScheduler(directory, [2])
     live.run(S, [AddNode("n", ONE), AddApp("a", "root.q")])
     live.run(2 * S, [AddAsk("a", "one", ONE, run_for_us=S)])
@@ -109,7 +109,7 @@ def small(directory: Path) -> StoredScheduler:
 
 # PAGE-60
 def test_decisions_that_are_others_today_are_said(tmp_path: Path) -> None:
-    live = small(tmp_path / "state")
+    live = small_store(tmp_path / "state")
     live.keeper.lie(5 * S)
     directory = live.close()
 
@@ -120,7 +120,7 @@ def test_decisions_that_are_others_today_are_said(tmp_path: Path) -> None:
 
 # PAGE-61
 def test_it_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
-    directory = small(tmp_path / "state").close()
+    directory = small_store(tmp_path / "state").close()
     gone = Flag()
     gone.set()
 
@@ -129,7 +129,7 @@ def test_it_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
 
 
 def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
-    directory = small(tmp_path / "state").close()
+    directory = small_store(tmp_path / "state").close()
     progress: list[float] = []
 
     rebuild_state(directory, 4, Flag(), progress.append)

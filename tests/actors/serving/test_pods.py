@@ -92,7 +92,7 @@ def _service(folder: Path, backend: BackendOptions | None = None) -> ServiceThre
     return ServiceThread(config=config, backend=backend)
 
 
-def named(items: Sequence[Item]) -> dict[str, str]:
+def pods_by_ask(items: Sequence[Item]) -> dict[str, str]:
     """Return the pods of those asks that have one."""
     return {
         f"{item['app']}/{item['ask']}": f"{item['pod']['namespace']}/{item['pod']['name']}"
@@ -101,7 +101,7 @@ def named(items: Sequence[Item]) -> dict[str, str]:
     }
 
 
-def printed(service: ServiceThread, *arguments: str, status: int = 0) -> str:
+def output_of(service: ServiceThread, *arguments: str, status: int = 0) -> str:
     result = run(*arguments, "--server", str(service.client.base_url))
     assert result.exit_code == status, result.output
     return result.output
@@ -109,7 +109,7 @@ def printed(service: ServiceThread, *arguments: str, status: int = 0) -> str:
 
 # POD-1, POD-2
 def test_asks_say_their_pods(service: ServiceThread) -> None:
-    assert named(service.all("/api/v1/asks")) == PODS
+    assert pods_by_ask(service.all("/api/v1/asks")) == PODS
     item = service.get("/api/v1/asks/train/w0")["item"]
     assert item["pod"] == {
         "namespace": "ml",
@@ -147,7 +147,7 @@ def test_applications_say_what_their_pods_have_in_common(service: ServiceThread)
     ],
 )
 def test_pods_are_found(service: ServiceThread, filters: dict[str, str], wanted: list[str]) -> None:
-    assert list(named(service.all("/api/v1/pods", 1, **filters))) == wanted
+    assert list(pods_by_ask(service.all("/api/v1/pods", 1, **filters))) == wanted
 
 
 # POD-4
@@ -185,28 +185,28 @@ def test_a_name_that_means_two_asks(service: ServiceThread) -> None:
     item = service.get("/api/v1/asks/ml/train-1/why")["item"]
 
     assert (item["app"], item["pod"]["name"], item["also"]) == ("ml", "odd", ["train/w1"])
-    text = printed(service, "why", "ml/train-1")
+    text = output_of(service, "why", "ml/train-1")
     first, second = re.findall(r"(?m)^(.*) is pending in ", text)
     assert first == "ml/train-1 (pod shop/odd)"
     assert second == "train/w1 (pod ml/train-1 of Job/train)"
-    whole = json.loads(printed(service, "why", "ml/train-1", "-o", "json"))
+    whole = json.loads(output_of(service, "why", "ml/train-1", "-o", "json"))
     assert whole["item"]["also"] == ["train/w1"]
 
 
 # POD-6, POD-2
 def test_muster_why(service: ServiceThread) -> None:
-    text = printed(service, "why", "shop/web-0")
+    text = output_of(service, "why", "shop/web-0")
     head, _, rest = text.partition("\n\n")
     assert head.startswith("web/one (pod shop/web-0) is pending in root.dev since ")
     assert rest.startswith("NoNodeFits: ")
-    assert printed(service, "why", "ml/Train-0").startswith(
+    assert output_of(service, "why", "ml/Train-0").startswith(
         "train/w0 (pod ml/Train-0 of Job/train) is bound on n1 in root.prod since "
     )
-    assert "ask: 'shop/web-1' is unknown" in printed(service, "why", "shop/web-1", status=1)
+    assert "ask: 'shop/web-1' is unknown" in output_of(service, "why", "shop/web-1", status=1)
 
 
 def table(service: ServiceThread, *arguments: str) -> list[list[str]]:
-    lines = [line for line in printed(service, "get", *arguments).splitlines() if "─" not in line]
+    lines = [line for line in output_of(service, "get", *arguments).splitlines() if "─" not in line]
     return [re.split(r"\s{2,}", line.strip()) for line in lines]
 
 
@@ -221,10 +221,10 @@ def test_muster_get_pods(service: ServiceThread) -> None:
         ["shop", "web-0"],
         ["shop", "odd"],
     ]
-    assert "uid-web" in printed(service, "get", "pods", "-o", "wide")
-    whole = json.loads(printed(service, "get", "pods", "--namespace", "ml", "-o", "json"))
-    assert list(named(whole["items"])) == ["train/w0", "train/w1", "web/two"]
-    assert printed(service, "get", "pods", "-n", "none") == "no pods\n"
+    assert "uid-web" in output_of(service, "get", "pods", "-o", "wide")
+    whole = json.loads(output_of(service, "get", "pods", "--namespace", "ml", "-o", "json"))
+    assert list(pods_by_ask(whole["items"])) == ["train/w0", "train/w1", "web/two"]
+    assert output_of(service, "get", "pods", "-n", "none") == "no pods\n"
 
 
 # POD-8
@@ -233,7 +233,7 @@ def test_muster_get_pods_on_a_narrow_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "50")
 
-    heads = [line for line in printed(service, "get", "pods").splitlines() if "namespace" in line]
+    heads = [line for line in output_of(service, "get", "pods").splitlines() if "namespace" in line]
     assert len(heads) > 1
     assert all(head.split()[:2] == ["namespace", "pod"] for head in heads)
 
@@ -241,10 +241,10 @@ def test_muster_get_pods_on_a_narrow_terminal(
 # POD-8
 @pytest.mark.parametrize("name", [("shop/web-0",), ("web-0", "-n", "shop")])
 def test_muster_get_a_pod(service: ServiceThread, name: tuple[str, ...]) -> None:
-    whole = json.loads(printed(service, "get", "pod", *name, "-o", "json"))
+    whole = json.loads(output_of(service, "get", "pod", *name, "-o", "json"))
 
     assert whole["item"]["ask"] == "one"
-    assert "namespace shop, name web-0, uid uid-web-0" in printed(service, "get", "pod", *name)
+    assert "namespace shop, name web-0, uid uid-web-0" in output_of(service, "get", "pod", *name)
 
 
 # CLIENT-6
@@ -272,8 +272,8 @@ def test_pods_are_completed(
 
 # POD-8
 def test_muster_get_refuses(service: ServiceThread) -> None:
-    assert "write a pod as NAMESPACE/POD" in printed(service, "get", "pods", "web-0", status=2)
-    assert "--namespace is not for asks" in printed(service, "get", "asks", "-n", "ml", status=2)
+    assert "write a pod as NAMESPACE/POD" in output_of(service, "get", "pods", "web-0", status=2)
+    assert "--namespace is not for asks" in output_of(service, "get", "asks", "-n", "ml", status=2)
 
 
 # POD-2, POD-3
@@ -285,20 +285,20 @@ def test_other_tables_have_columns_for_pods(service: ServiceThread) -> None:
 
 # POD-13
 def test_muster_cancel_leaves_pods_to_their_cluster(service: ServiceThread) -> None:
-    text = printed(service, "cancel", "shop/web-0", status=1)
+    text = output_of(service, "cancel", "shop/web-0", status=1)
 
     assert "whose ask is web/one; its cluster ends it: kubectl -n shop delete pod web-0" in text
     assert service.get("/api/v1/asks/web/one")["item"]["place"] == "pending"
-    assert "is unknown" in printed(service, "cancel", "shop/web-1", status=1)
+    assert "is unknown" in output_of(service, "cancel", "shop/web-1", status=1)
     problem = "its cluster ends it: kubectl -n shop delete pod web-0"
-    assert problem in printed(service, "cancel", "web/one", status=1)
-    assert "kubectl -n ml delete pod Train-0" in printed(service, "cancel", "train/w0", status=1)
+    assert problem in output_of(service, "cancel", "web/one", status=1)
+    assert "kubectl -n ml delete pod Train-0" in output_of(service, "cancel", "train/w0", status=1)
     problem = "the asks of train are pods; their cluster ends them: kubectl -n ml delete Job/train"
-    assert problem in printed(service, "cancel", "train", status=1)
+    assert problem in output_of(service, "cancel", "train", status=1)
     problem = "the asks of web are pods; their cluster ends them\n"
-    assert printed(service, "cancel", "web", status=1).endswith(problem)
+    assert output_of(service, "cancel", "web", status=1).endswith(problem)
     assert [one["place"] for one in service.all("/api/v1/pods")].count("bound") == 1
-    assert printed(service, "cancel", "etl/load") == "etl/load: cancelled\n"
+    assert output_of(service, "cancel", "etl/load") == "etl/load: cancelled\n"
     service.post(EVENTS[-1])
 
 
@@ -483,7 +483,7 @@ def test_why_a_pod_has_no_ask(
         "reasons": [{"code": code, "message": sentence, "facts": {}, "rules": [rule]}],
     }
     output = f"shop/{name} is a pod that has no ask\n\n{code}: {sentence}\n"
-    assert printed(cluster, "why", f"shop/{name}") == output
+    assert output_of(cluster, "why", f"shop/{name}") == output
     detail = cluster.get(f"/api/v1/pods/shop/{name}", 404)["detail"]
     assert detail == f"pod: 'shop/{name}' is unknown: it has no ask; {code}: {sentence}"
 
@@ -505,7 +505,7 @@ def test_the_list_of_pods_without_an_ask(cluster: ServiceThread) -> None:
 def test_a_service_without_a_cluster_has_no_pods_without_an_ask(service: ServiceThread) -> None:
     assert service.all("/api/v1/pods-without-ask") == []
     assert "without an ask" not in found(service.client, "/")
-    assert printed(service, "get", "pods", "--state", "none") == "no pods without ask\n"
+    assert output_of(service, "get", "pods", "--state", "none") == "no pods without ask\n"
 
 
 # POD-9

@@ -177,7 +177,7 @@ def test_a_start_without_slurm(fake: FakeSlurm, tmp_path: Path) -> None:
     assert fake.calls("scancel") == []
     fake.set(away=True)
     with serving(tmp_path, *state) as served:
-        patiently(lambda: "Unable to contact slurm controller" in told_of(served))
+        patiently(lambda: "Unable to contact slurm controller" in slurm_detail(served))
         assert "muster_slurm_connected 0.0" in served.client.get("/metrics").text
         assert "Slurm: not connected: --run slurm: " in served.client.get("/").text
         assert len(served.client.get("/api/v1/nodes").json()["items"]) == 2
@@ -231,6 +231,6 @@ def job(ask: str, command: object, **more: object) -> dict[str, object]:
     return job_of(ask, command, resources={"vcore": 1, "memory": "1Mi"}, **more)
 
 
-def told_of(served: Served) -> str:
+def slurm_detail(served: Served) -> str:
     health: dict[str, Any] = served.client.get("/healthz").json()
     return str(health["slurm"].get("detail", ""))

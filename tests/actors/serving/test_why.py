@@ -61,7 +61,7 @@ def why(
     return found
 
 
-def test_all_reasons_are_told(service: ServiceThread) -> None:
+def test_all_reasons_are_shown(service: ServiceThread) -> None:
     item = why(service, "web")
 
     assert item["reasons"][0]["code"] == "QueueMax"

@@ -214,7 +214,7 @@ def _sums(app: AppSnapshot, *places: str) -> dict[str, int]:
     return total
 
 
-def same(found: list[Item], wanted: list[Item]) -> Iterator[str]:
+def compare_items(found: list[Item], wanted: list[Item]) -> Iterator[str]:
     """Yield how items differ from those that are wanted, in what is known of these."""
     if len(found) != len(wanted):
         yield f"{len(found)} items instead of {len(wanted)}"

@@ -15,7 +15,7 @@ from tests.engines.slurm.cluster import PATIENCE_S, Cluster
 from tests.engines.slurm.programs import ONE, lines_in, opened, processes_of, until
 
 
-async def test_command_runs_and_its_status_is_told(cluster: Cluster) -> None:
+async def test_command_runs_and_its_status_is_reported(cluster: Cluster) -> None:
     statuses: list[tuple[str, int]] = []
 
     def done(held: muster.Allocation, result: JobResult) -> None:

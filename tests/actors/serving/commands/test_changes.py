@@ -18,7 +18,7 @@ from tests.actors.serving.served import Served
 NUMBERS: Final = count()
 
 
-def sent(served: Served, *events: dict[str, object]) -> None:
+def send(served: Served, *events: dict[str, object]) -> None:
     answers = served.client.post("/api/v1/events", json=list(events)).json()
     assert all(one["ok"] for one in answers), answers
 
@@ -29,7 +29,7 @@ def app(served: Served) -> str:
     number = next(NUMBERS)
     name, node = f"app{number}", f"node{number}"
     ask = {"op": "add_ask", "app": name, "resources": {f"gpu{number}": 1}}
-    sent(
+    send(
         served,
         {"op": "add_node", "node": node, "capacity": {f"gpu{number}": 1}},
         {"op": "add_app", "app": name, "queue": "root.dev"},

@@ -217,7 +217,7 @@ def test_a_signal_cancels_it(served: Served, number: int, status: int) -> None:
     assert place(served, name) is None
 
 
-def test_a_terminal_is_told_first(served: Served) -> None:
+def test_a_terminal_gets_a_message_first(served: Served) -> None:
     # CLIENT-15
     own, given = pty.openpty()
     script = "echo begun; sleep 600"

@@ -60,7 +60,7 @@ def test_it_stops_at_a_refusal_and_says_how_to_go_on(tmp_path: Path, served: Ser
     assert names(served, "half") == ["a0", "a1", "a2", "a3", "a4"]
 
 
-def test_it_goes_on_if_it_is_told_to(tmp_path: Path, served: Served) -> None:
+def test_it_keeps_going_with_the_option(tmp_path: Path, served: Served) -> None:
     # CLIENT-4
     feed = tmp_path / "feed.yaml"
     app = "- {op: add_app, app: all, queue: root.dev}\n"

@@ -109,7 +109,7 @@ async def test_the_file_is_one_that_machines_can_share(path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["lease"]
 
 
-class Lines:
+class LineReader:
     """The lines that a process prints."""
 
     def __init__(self, stream: trio.abc.ReceiveStream) -> None:
@@ -127,14 +127,14 @@ class Lines:
 
 
 @asynccontextmanager
-async def process_of(path: Path, name: str) -> AsyncGenerator[tuple[trio.Process, Lines]]:
+async def lease_process(path: Path, name: str) -> AsyncGenerator[tuple[trio.Process, LineReader]]:
     """Start a process that wants a lease, and wait until it does; end it afterwards."""
     words = [str(path), name, *map(str, (SHORT.held_s, SHORT.renewed_s, SHORT.given_up_s))]
     command = [sys.executable, "-m", "tests.actors.serving.replication.holder", *words]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
-        lines = Lines(process.stdout)
+        lines = LineReader(process.stdout)
         assert await lines.next() == "waits"
         yield process, lines
     finally:
@@ -145,11 +145,13 @@ async def process_of(path: Path, name: str) -> AsyncGenerator[tuple[trio.Process
 
 
 @asynccontextmanager
-async def holder_and_next(path: Path) -> AsyncGenerator[tuple[trio.Process, Lines, Lines]]:
+async def holder_and_next(
+    path: Path,
+) -> AsyncGenerator[tuple[trio.Process, LineReader, LineReader]]:
     """Yield the process that holds a lease, what it prints, and what the next one prints."""
-    async with process_of(path, "a") as (a, of_a):
+    async with lease_process(path, "a") as (a, of_a):
         assert await of_a.next() == "holds"
-        async with process_of(path, "b") as (_, of_b):
+        async with lease_process(path, "b") as (_, of_b):
             yield a, of_a, of_b
 
 

@@ -32,7 +32,7 @@ from tests.actors.serving.replication.pairs import (
 from tests.actors.serving.served import Served, until
 
 
-def what(served: Served, path: str) -> dict[str, object]:
+def stable_fields(served: Served, path: str) -> dict[str, object]:
     """Return what is at a path, but for the time of the look."""
     return {name: one for name, one in get(served, path).items() if name not in {"at", "time"}}
 
@@ -50,7 +50,7 @@ def test_a_follower_decides_the_same(tmp_path: Path) -> None:
 
             assert decisions(other) == decisions(one)
             assert get(other, "/api/v1/asks")["items"] == get(one, "/api/v1/asks")["items"]
-            assert what(other, WHY) == what(one, WHY)
+            assert stable_fields(other, WHY) == stable_fields(one, WHY)
             (shown,) = get(one, "/api/v1/replica")["followers"]
             assert (shown["connected"], shown["batches_behind"]) == (True, 0)
             assert role(other) | {"seconds_behind": 0} == {
@@ -75,7 +75,9 @@ def test_it_begins_with_a_checkpoint(tmp_path: Path) -> None:
             level(one, other)
 
             ended = "/api/v1/asks/a/x-0"
-            assert what(other, ended) == what(one, ended)  # which has ended before the checkpoint
+            assert stable_fields(other, ended) == stable_fields(
+                one, ended
+            )  # which has ended before the checkpoint
             assert get(other, "/api/v1/apps")["items"] == get(one, "/api/v1/apps")["items"]
     with StateReader(tmp_path / "follower") as reader:
         assert reader.meta.anchor.batch > 0
@@ -119,7 +121,7 @@ def test_a_client_is_sent_on(tmp_path: Path) -> None:
         assert [app["app"] for app in it.get("apps")["items"]] == ["b"]
 
 
-def test_a_client_is_told_that_the_leader_is_gone(tmp_path: Path) -> None:
+def test_a_client_gets_an_error_when_the_leader_is_gone(tmp_path: Path) -> None:
     # REPLICA-8, CLIENT-2
     from muster.client import ServerError, open_server  # noqa: PLC0415 - as a program does
 

@@ -52,7 +52,7 @@ def test_strict_waits_for_what_timers_do_meanwhile(tmp_path: Path) -> None:
         one.kill()
     sync = ("--sync", "strict", "--sync-timeout", "1s")
     with leader(tmp_path, *sync, until_ready=False) as one:
-        place = place_of_first(one, tmp_path)
+        place = first_position(one, tmp_path)
         until(lambda: get(one, "/api/v1/replica")["batch"] > place[0])
         with following(one, place):
             one.line(r"\bready\b")
@@ -110,7 +110,7 @@ def test_a_key_is_under_way_until_its_call_has_ended(tmp_path: Path) -> None:
     # INPUT-7, REPLICA-10
     sync = ("--sync", "strict", "--sync-timeout", "2s")
     with leader(tmp_path, *sync, until_ready=False) as one:
-        place = place_of_first(one, tmp_path)
+        place = first_position(one, tmp_path)
         with following(one, place):
             one.line(r"\bready\b")
             check_keys(one, place[0])
@@ -134,7 +134,7 @@ def check_keys(one: Served, last: int) -> None:
     assert get(one, "/api/v1/replica")["batch"] == last + 3
 
 
-def place_of_first(one: Served, folder: Path) -> tuple[int, bytes]:
+def first_position(one: Served, folder: Path) -> tuple[int, bytes]:
     """Return where the store of a leader ends that waits for its first follower."""
     one.line("a follower has to come first")
     return digest(folder / "leader")

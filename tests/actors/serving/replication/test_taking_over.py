@@ -82,7 +82,7 @@ def test_timers_go_on(tmp_path: Path) -> None:
 
 
 @contextmanager
-def cutting(url: str, what: bytes, times: int) -> Generator[str]:
+def cutting_proxy(url: str, what: bytes, times: int) -> Generator[str]:
     """Pass connections on to a server, but cut those that ask for something, so many times."""
     left, place = [times], (urlsplit(url).hostname, urlsplit(url).port)
 
@@ -135,7 +135,7 @@ def test_what_the_old_leader_had_alone_is_set_aside(tmp_path: Path, cuts: int) -
         enter(other, asks("x", 2))
         old = ("--state", str(tmp_path / "leader"), "--follow")
         with (
-            cutting(other.urls[0], b"/api/v1/replica/checkpoint", cuts) as address,
+            cutting_proxy(other.urls[0], b"/api/v1/replica/checkpoint", cuts) as address,
             Served(tmp_path, *old, address) as one,
         ):
             level(other, one)

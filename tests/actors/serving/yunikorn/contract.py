@@ -362,7 +362,7 @@ def ns(seconds: float) -> int:
     return (ORIGIN_US + round(seconds * 1e6)) * 1_000
 
 
-def kept_scene(directory: Path) -> Path:
+def keep_scene(directory: Path) -> Path:
     """Keep the scene in a state directory."""
     keeper = Keeper(directory, origin_us=ORIGIN_US)
     part = Resources({"vcore": 4000, "memory": 8 * GI})

@@ -134,7 +134,7 @@ def test_in_json_the_fields_have_capitals(served: Served) -> None:
 
 
 # REST-22
-def test_a_file_that_is_not_in_force_is_not_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_in_force_is_not_shown(tmp_path: Path) -> None:
     with Served(tmp_path, config=CONFIG) as served:
         (tmp_path / "queues.yaml").write_text("partitions: []", encoding="utf-8")
         made = yaml.safe_load(served.client.get("/ws/v1/config").text)

@@ -24,7 +24,7 @@ from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.steps import all_at_once
 from tests.actors.serving.histories import LedgerScheduler, in_ledger, in_state
 from tests.actors.serving.served import Served
-from tests.actors.serving.yunikorn.contract import kept_scene, wrong_in
+from tests.actors.serving.yunikorn.contract import keep_scene, wrong_in
 
 FEEDS: Final = Path(__file__).parents[3] / "feeds"
 ORIGIN_US: Final = 1_795_300_000_000_000
@@ -40,7 +40,7 @@ def _feeds() -> Iterator[str]:
         yield str(path.relative_to(FEEDS))
 
 
-def _played(feed: str) -> LedgerScheduler:
+def _play(feed: str) -> LedgerScheduler:
     """Play the events of a feed, those of one instant in one batch; what cannot be read is left."""
     scheduler = LedgerScheduler()
     events: list[Event] = []
@@ -57,20 +57,20 @@ def _played(feed: str) -> LedgerScheduler:
 
 
 @pytest.mark.parametrize("folder", sorted({Path(feed).parent.name for feed in _feeds()}))
-def test_what_is_told_agrees(folder: str) -> None:
+def test_all_answers_agree(folder: str) -> None:
     feeds = [feed for feed in _feeds() if Path(feed).parent.name == folder]
     played = 0
     for feed in feeds:
         try:
-            scheduler = _played(feed)
+            scheduler = _play(feed)
         except FeedError:
             continue  # It is not a feed as a whole, and that is what it shows.
         played += 1
-        _agrees(scheduler, feed)
+        _check_agreement(scheduler, feed)
     assert played > len(feeds) // 2
 
 
-def _agrees(scheduler: LedgerScheduler, feed: str) -> None:
+def _check_agreement(scheduler: LedgerScheduler, feed: str) -> None:
     snapshot = scheduler.plain.snapshot()
     assert in_ledger(scheduler.ledger) == in_state(snapshot), feed
     seen = YuniKornState(scheduler.plain.machine, scheduler.ledger, ORIGIN_US, ORIGIN_US, "muster")
@@ -248,7 +248,7 @@ def _bare(amounts: Mapping[str, Any]) -> dict[str, int]:
 
 # REST-10
 def test_only_a_few_asks_have_all_their_reasons() -> None:
-    scheduler = _played("reasons/never_fits.yaml")
+    scheduler = _play("reasons/never_fits.yaml")
     view = scheduler.plain.machine.view
     seen = YuniKornState(scheduler.plain.machine, scheduler.ledger, ORIGIN_US, ORIGIN_US, "muster")
     apps = [all_at_once(application(seen, app)) for app in view.apps.values()]
@@ -303,7 +303,7 @@ _EVENTS = [
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("fields")
-    state = kept_scene(folder / "state")
+    state = keep_scene(folder / "state")
     with Served(folder, "--state", str(state), config=None) as served:
         answer = served.client.post("/api/v1/events", json=_EVENTS)
         assert [one["error"] for one in answer.json()] == [None] * len(_EVENTS)
@@ -382,7 +382,7 @@ def test_a_node_is_named_by_its_attributes(served: Served) -> None:
     assert node["utilized"] == {"vcore": 100, "nvidia.com/gpu": 0}
 
 
-def test_a_required_node_is_told(served: Served) -> None:
+def test_a_required_node_is_shown(served: Served) -> None:
     (request,) = served.client.get(f"{_P}/application/made").json()["requests"]
     assert request["requiredNodeId"] == "node-x"
     assert request["priority"] == "0"
