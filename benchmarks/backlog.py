@@ -89,7 +89,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 @final
 @attrs.frozen
 class ReplayResult:
-    """What a replay has decided.
+    """The result of a replay.
 
     Attributes:
         took_s: The seconds of the processor.

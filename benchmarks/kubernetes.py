@@ -112,7 +112,7 @@ async def api_of(plane: ControlPlane) -> AsyncGenerator[Api]:
 
 
 async def add_pods(api: Api, pods: Iterable[Object]) -> list[Object]:
-    """Add pods as fast as it goes, and return them as they are then."""
+    """Add pods as fast as possible, and return their objects."""
     made: list[Object] = []
 
     async def add(pod: Object) -> None:
@@ -173,7 +173,7 @@ async def _bindings(plane: ControlPlane, scale: float) -> list[Figure]:
 
 
 async def _bound_a_second(api: Api, turn: int, count: int) -> float:
-    """Let Muster bind pods that wait; return how many it has bound in a second."""
+    """Start Muster with pending pods; return how many it binds per second."""
     names = {f"ours-{turn}-{n}" for n in range(count)}
     await add_pods(api, map(pod_of, sorted(names)))
     listing = await api.list_all(PODS)
@@ -328,7 +328,7 @@ def _bound(pods: Iterable[dict[str, Any]], nodes: int) -> Iterator[tuple[str, Ob
 
 
 async def _large(plane: ControlPlane, scale: float) -> list[Figure]:
-    """Start with a large cluster, and let labels of its nodes change."""
+    """Measure the start with a large cluster, and changes of labels of its nodes."""
     changes = max(200, int(CHANGES * scale))
     url = plane.etcd_url
     async with (
@@ -363,7 +363,7 @@ async def _large(plane: ControlPlane, scale: float) -> list[Figure]:
 async def _label_changes(
     served: Served, api: Api, etcd: Etcd, nodes: list[dict[str, Any]], changes: int
 ) -> float:
-    """Let labels change at the rate; return how long Muster has used the processor for each."""
+    """Change labels at the rate; return the processor time of Muster for each change."""
     before, began = processor_s(served), trio.current_time()
     await trio.sleep(IDLE_S)  # It still says why pods wait, and goes on with that.
     idle = (processor_s(served) - before) / (trio.current_time() - began)

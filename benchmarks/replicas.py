@@ -71,7 +71,7 @@ def _wait_until_level(leader: Served) -> None:
 
 
 def _bulk(leader: Served, firsts: count[int], size: int) -> float:
-    """Let asks in that are bound and released; return the seconds of the processor for each event."""
+    """Submit asks that are bound and released; return the processor seconds per event."""
     before = leader.processor_s()
     first = next(firsts)
     numbers = range(first * size, (first + 1) * size)

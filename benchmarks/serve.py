@@ -110,7 +110,7 @@ def releases(numbers: range) -> Events:
 
 
 def _bulk(served: Served, scale: float) -> list[Figure]:
-    """Let asks in that are bound and released, and asks that wait, on two connections."""
+    """Submit asks that are bound and released, and asks that wait, on two connections."""
     size = max(10, int(EVENTS * scale))
     served.post(cluster())
     rates: dict[str, list[float]] = {"bound and released": [], "that wait": []}
@@ -158,7 +158,7 @@ def _each(used_s: Sequence[float]) -> str:
 
 
 def _singles(served: Served, scale: float) -> list[Figure]:
-    """Let single asks in, and their ends: at a fixed rate, and as fast as it goes."""
+    """Submit single asks and their ends, at a fixed rate and as fast as possible."""
     size = max(20, int(SINGLES * scale))
     served.post(cluster())
     late: list[list[float]] = []
@@ -212,7 +212,7 @@ def _p99(latencies: Sequence[float]) -> float:
 
 @final
 class Numbers:
-    """The numbers of the decisions that come on a stream.
+    """Checks the numbers of the decisions of a stream.
 
     Attributes:
         last: The number of the last decision that came.
@@ -241,7 +241,7 @@ _EVENT: Final = re.compile(rb"id: ([0-9]+)\nevent: decision\n")
 
 
 def _streams(served: Served, scale: float) -> list[Figure]:
-    """Let asks in while many read the decisions; look at each number on each stream."""
+    """Submit asks while many clients read the decisions; check each number on each stream."""
     total = max(PIECE, int(STREAMED * scale))
     pieces = [range(at, min(total, at + PIECE)) for at in range(0, total, PIECE)]
     requests = [post_request(list(asks(piece))) for piece in pieces]

@@ -341,7 +341,7 @@ async def _longest_during(
 
 
 async def _tick(stretches: list[float]) -> None:
-    """Run whenever others let this task run, and note the processor time in between."""
+    """Run as often as the other tasks allow, and note the processor time in between."""
     last = time.process_time()
     while True:
         await trio.lowlevel.checkpoint()

@@ -337,7 +337,7 @@ def gang_states() -> str:
 
 
 def gang_triggers() -> str:
-    """List what changes the state of a gang as Markdown."""
+    """List the triggers of a change of a gang's state as Markdown."""
     rows = ["| what happens | when | from | to |", "| --- | --- | --- | --- |"]
     for trigger in GangTrigger:
         changes = [(state, GANG_TRANSITIONS.get((state, trigger))) for state in GangState]

@@ -99,7 +99,7 @@ def imported(path: Path) -> Sequence[str]:
 
 
 def imports(plan: Plan) -> dict[str, set[str]]:
-    """Return what each package of a plan imports."""
+    """Return the imports of each package of a plan."""
 
     def package_of(name: str) -> str | None:
         if plan.below is not None and f"{name}.".startswith(f"{plan.below}."):

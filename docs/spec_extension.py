@@ -167,7 +167,7 @@ def _outdated(_app: Application, env: Environment, *_changes: object) -> list[st
 
 
 def _add(_app: Application, page: str, source: list[str]) -> None:
-    """Add to a page of the specification what shows its rules, and what decides them."""
+    """Add to a page of the specification the citations of its rules, and the places that decide them."""
     if page.startswith(f"{PAGES.name}/"):
         source[0] = with_citations(source[0], citations_by_rule(), places())
 

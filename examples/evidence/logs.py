@@ -133,7 +133,7 @@ def openb(gpus: int = 40) -> Log:
 
 
 def _real(name: str, processors: int, rows: Iterable[tuple[int, int, int]]) -> Log:
-    """Make a log of submission, size and run time; what is requested is rounded up to hours."""
+    """Make a log of submission, size and run time; requested times are rounded up to hours."""
     jobs = [
         Job(number, submit, size, max(run, 1), math.ceil(max(run, 1) / HOUR_S) * HOUR_S)
         for number, (submit, size, run) in enumerate(rows, start=1)

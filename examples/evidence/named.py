@@ -18,7 +18,7 @@ from examples.evidence.plain import Job, Machine
 
 @dataclass
 class Reservation:
-    """What is kept for the first job that waits.
+    """The reservation for the first job that waits.
 
     Attributes:
         number: The number of the job.

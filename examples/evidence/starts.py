@@ -224,7 +224,7 @@ def compare(
 
 
 def layout(found: Sequence[tuple[Trial, Outcome]]) -> Table:
-    """Lay out what comparisons gave."""
+    """Make a table of the results of comparisons."""
     shown = Table(
         title="When jobs start: Muster and a plain simulator",
         caption="pool: how many differ from a simulator of one pool, without names and states",

@@ -214,7 +214,7 @@ def volcano() -> None:
 
 
 def others() -> None:
-    """Add what runs all the time, what waits still, and what belongs to a node."""
+    """Add pods that run all the time, pods that still wait, and pods of nodes."""
     for number in range(2):
         name = f"api-6c9d8b7f54-{suffix()}"
         need = {"cpu": "2", "memory": "4Gi"}

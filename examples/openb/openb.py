@@ -41,7 +41,7 @@ class Pod:
 
     @property
     def total_milli(self) -> int:
-        """What it asks for of all GPUs together, in thousandths of one."""
+        """Its request of all GPUs together, in thousandths of one."""
         return self.gpus * self.gpu_milli
 
     def event(self, name: str) -> dict[str, object]:

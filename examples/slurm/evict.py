@@ -43,7 +43,7 @@ URGENT = "date +%s.%N >>urgent"
 
 
 def slurm(*command: str, script: str = "") -> str:
-    """Run a command of Slurm, and return what it prints."""
+    """Run a command of Slurm, and return its output."""
     return subprocess.run(command, input=script, text=True, check=True, capture_output=True).stdout
 
 

@@ -303,7 +303,7 @@ def state_of(job: str) -> str:
 
 
 def special(nodes: dict[str, subprocess.Popen[bytes]]) -> None:
-    """Run what is not an everyday job: it ends in every way that is there."""
+    """Run special jobs, which end in every possible way."""
     first = submit("alice", "sleep 4", "-J", "prepare")
     submit(
         "alice",
