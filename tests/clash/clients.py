@@ -1,6 +1,4 @@
-"""Clients of a round: those that send, those that read, and those that follow the decisions, each
-once and in order.
-"""
+"""Clients of a round: submitters, readers, and followers, which get each decision once and in order."""
 
 from __future__ import annotations
 
@@ -408,7 +406,7 @@ class Follower:
                     return
 
     def add(self, one: Announced) -> None:
-        """Add a decision, as if it had come."""
+        """Add a decision, as if the stream had sent it."""
         self._take(one.seq, to_json_line(one.as_map()).rstrip(b"\n"))
 
     def _take(self, seq: int, line: bytes) -> None:

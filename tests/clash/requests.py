@@ -336,7 +336,7 @@ class StoredRequest:
 
 
 def event_of(value: Map) -> Event | None:
-    """Return what a map says if it is an event for a service, or None."""
+    """Return the event of a map, or None if it is no event for a service."""
     if "at" in value or value["op"] in {"settle", "expect"}:
         return None
     (item,) = parse([RawEvent(0, None, value)])

@@ -1,6 +1,4 @@
-"""A round: a state directory, a server that comes and goes, clients, and what must be so when they
-have left.
-"""
+"""A round: a state directory, a server that comes and goes, clients, and checks after they have left."""
 
 from __future__ import annotations
 
@@ -107,7 +105,7 @@ def faults_between(before: Answers, after: Answers) -> Iterator[str]:
 
 
 async def faults_of_held(world: World, files: int) -> list[str]:
-    """Return what is still held after all clients have left.
+    """Return the resources that are still held after all clients have left.
 
     Args:
         world: The world.
@@ -130,7 +128,7 @@ async def faults_of_held(world: World, files: int) -> list[str]:
 
 
 def faults_of_store(world: World) -> list[str]:
-    """Return what ``muster store --verify`` finds."""
+    """Return the faults that ``muster store --verify`` finds."""
     done = subprocess.run(
         [sys.executable, "-m", "muster", "store", str(world.state), "--verify"],
         capture_output=True,
@@ -149,7 +147,7 @@ _REST_S: Final = 600.0
 
 
 def run_round(seed: int, folder: Path, long_s: float, tally: Tally) -> list[str]:
-    """Run a round; return what was found.
+    """Run a round; return its faults.
 
     Args:
         seed: The seed: what each client does follows from it, and from what it is answered.

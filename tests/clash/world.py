@@ -1,5 +1,5 @@
-"""The world of a round: the server that comes and goes, what its clients share, and what was
-answered against what the store holds.
+"""The world of a round: the server that comes and goes, the state that its clients share, and the
+comparison of answers with the store.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _REJECTED: Final = Kind.REJECTED
 
 
 def numbers_of(answer: Answer) -> tuple[int | None, ...]:
-    """Return what the headers of an answer say about the batch."""
+    """Return the numbers in the headers of an answer: of the batch, and of its decisions."""
     return tuple(answer.number(name) for name in _NUMBERS)
 
 
 @final
 class Account:
-    """What was sent and answered in a round, and what the store must hold then.
+    """The requests and answers of a round, compared with the store.
 
     Args:
         configurations: Those that clients or the start of the server may put in force.
@@ -90,7 +90,7 @@ class Account:
     # Answers
 
     def answer(self, draft: Draft, answer: Answer) -> Iterator[str]:
-        """Take an answer with status 200 into account; yield what is wrong with it."""
+        """Add an answer with status 200; yield its faults."""
         content = (numbers_of(answer), answer.body)
         draft.answers.append(content)
         self.answered += 1
@@ -112,7 +112,7 @@ class Account:
     # The store
 
     def read(self, directory: Path) -> list[str]:
-        """Read what is new in the store; return what is wrong with it, or with answers.
+        """Read the new batches of the store; return the faults of the store and of answers.
 
         Args:
             directory: The state directory; nobody writes to it.
@@ -294,7 +294,7 @@ class Tally:
 
 @final
 class World:
-    """The server of a round, and what its clients know of it.
+    """The server of a round, and the state that its clients share.
 
     Args:
         folder: A folder for this round.

@@ -58,7 +58,7 @@ class Batch:
 @final
 @attrs.define
 class Announcement:
-    """What the journal and the record got of one batch.
+    """One batch as the journal and the record got it.
 
     Attributes:
         decisions: What the journal got.
@@ -167,7 +167,7 @@ class LifeLog:
 @final
 @attrs.frozen
 class StoreContent:
-    """What a state directory holds.
+    """The content of a state directory.
 
     Attributes:
         anchor: The last batch that was removed, 0 if none was.
@@ -180,7 +180,7 @@ class StoreContent:
 
 @final
 class Account:
-    """What a state directory must hold after some lives.
+    """The expected content of a state directory after some lives.
 
     Attributes:
         batches: All batches that were kept so far, those too that were removed since.
@@ -279,7 +279,7 @@ class Account:
 def _faults_of_batches(
     announced: Sequence[Announcement], kept: Sequence[Batch], *, was_killed: bool
 ) -> Iterator[str]:
-    """Yield where what was announced is not what is kept."""
+    """Yield where the announced batches differ from the kept ones."""
     if len(announced) > len(kept):
         yield f"{len(announced)} batches were announced, and only {len(kept)} are kept"
     elif len(announced) < len(kept) and not was_killed:
@@ -298,7 +298,7 @@ def _faults_of_batches(
 
 
 def faults_of_decisions(batches: Sequence[Batch], shown_states: Sequence[StateShown]) -> list[str]:
-    """Decide again what was let in; return where decisions or states are different.
+    """Replay the batches; return where decisions or states differ.
 
     Args:
         batches: All batches of a directory, from the first one on.

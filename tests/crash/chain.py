@@ -68,7 +68,7 @@ class Tally:
     decisions: int = 0
 
     def add(self, more: Tally) -> None:
-        """Add what was done elsewhere."""
+        """Add another tally."""
         self.chains += more.chains
         self.lives += more.lives
         self.kills += more.kills
@@ -89,7 +89,7 @@ class Tally:
 
 
 def warm_up(directory: Path) -> None:
-    """Do once what takes long the first time, so that no life has to.
+    """Do all slow first-time work once, so that no life has to.
 
     No thread may be left, as this process forks: so no scheduler has a store here.
 
@@ -139,7 +139,7 @@ def _kill_text(kill: Kill, was_killed: bool) -> str:
 
 
 def _content_of(directory: Path, known: int) -> StoreContent:
-    """Return what a directory holds, but for the batches that are known."""
+    """Return the content of a directory, except the known batches."""
     if not (directory / "muster.db").exists():
         return StoreContent(0, ())
     with StateReader(directory) as reader:

@@ -76,7 +76,7 @@ class Calls:
                     await self._do(step, kept)
 
     async def _do(self, step: Step, kept: list[muster.Allocation]) -> None:
-        """Carry out a step, and cancel it as it says."""
+        """Carry out a step, and cancel it if the step says so."""
         with trio.CancelScope() as scope:
             if step.within_us is not None:
                 scope.deadline = trio.current_time() + step.within_us / MICROSECONDS
@@ -104,7 +104,7 @@ class Calls:
                 await self._note(step, self._call_of(step.op, args))
 
     def _call_of(self, op: str, args: dict[str, Any]) -> Callable[[], Awaitable[object]]:
-        """Return what makes the call of a step."""
+        """Return a function that makes the call of a step."""
         scheduler = self._scheduler
         if op in {"submit", "submit_many", "apply", "delete"}:
             (only,) = args.values()
@@ -173,7 +173,7 @@ class Calls:
 
 
 def steps_of(life: int, caller: int) -> list[Step]:
-    """Return the steps of a caller whose application and asks nobody else names."""
+    """Return the steps of a caller with an application and asks of its own."""
     app = f"life{life}-{caller}"
     steps = [Step("add_app", {"app": app, "queue": f"root.own{caller % 3}"}, (("AddApp", app),))]
     for name in ("u0", "u1")[: 1 + caller % 2]:
@@ -249,7 +249,7 @@ class ReportingSink:
 
 @final
 class Binder:
-    """A binder that begins anew what was bound when the last process ended."""
+    """A binder that starts work again that was bound when the last process ended."""
 
     def __init__(self, planned: PlannedBinder, writer: ReportWriter) -> None:
         self._planned = planned
@@ -355,7 +355,7 @@ class LifeRunner:
             outer.cancel_scope.cancel()
 
     async def _report_state(self, scheduler: muster.Scheduler) -> None:
-        """Report the state, and what is on disk at that moment."""
+        """Report the state, and the last batch on disk at that moment."""
 
         def report(examined: Examined) -> None:
             with StateReader(self.directory) as reader:

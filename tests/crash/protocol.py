@@ -98,7 +98,7 @@ class Life:
 @final
 @attrs.frozen
 class Plan:
-    """What a chain is to do.
+    """The plan of a chain.
 
     Attributes:
         seed: The seed that it was drawn from.

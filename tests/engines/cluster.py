@@ -160,11 +160,11 @@ class Cluster:
         return cast("dict[str, int]", self._ask("pids"))
 
     def available(self) -> dict[str, dict[str, float]]:
-        """Return what Ray has free on each node, by the id of the node."""
+        """Return the free resources of each node, by its id in Ray."""
         return cast("dict[str, dict[str, float]]", self._ask("available"))
 
     def total(self) -> dict[str, dict[str, float]]:
-        """Return what each node has that is alive, by the id of the node."""
+        """Return the resources of each live node, by its id in Ray."""
         return cast("dict[str, dict[str, float]]", self._ask("total"))
 
     def alive(self) -> list[str]:
@@ -176,7 +176,7 @@ class Cluster:
         return cast("int", self._ask("actors"))
 
     def processes(self) -> dict[int, str]:
-        """Return what runs in the namespace, but for this cluster's own daemons, with its command."""
+        """Return the processes in the namespace, except the daemons, with their commands."""
         found: dict[int, str] = {}
         for pid in daemons.running_in(self.namespace):
             if pid == self._process.pid:
@@ -230,7 +230,7 @@ class Cluster:
         return answer["done"]
 
     def log(self) -> str:
-        """Return the end of what the daemons have printed."""
+        """Return the end of the output of the daemons."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-3000:]
 
 

@@ -109,14 +109,14 @@ class Daemons:
         return found
 
     def available(self) -> dict[str, dict[str, float]]:
-        """Return what Ray has free on each node, by its id."""
+        """Return the free resources of each node, by its id."""
         state = self._cluster.global_state
         return {
             str(key): dict(found) for key, found in state.available_resources_per_node().items()
         }
 
     def total(self) -> dict[str, dict[str, float]]:
-        """Return what each node has that is alive, by its id."""
+        """Return the resources of each live node, by its id."""
         state = self._cluster.global_state
         return {str(key): dict(found) for key, found in state.total_resources_per_node().items()}
 

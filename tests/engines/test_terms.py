@@ -1,4 +1,4 @@
-"""Two that lead, one after the other, on a real cluster of Ray."""
+"""Two leaders, one after the other, on a real cluster of Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Install Muster in every way that is allowed, and run tests where all is as old or as new as may be.
+"""Install Muster in every supported way, and run tests with the oldest and the newest dependencies.
 
     python -m tests.install.check --python python3.13
 
@@ -47,7 +47,7 @@ TESTS_S: Final = 3_600.0
 
 
 def project() -> dict[str, Any]:
-    """Return what pyproject.toml says of the project."""
+    """Return the table ``project`` of pyproject.toml."""
     found: dict[str, Any] = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
     return dict(found["project"])
 
@@ -68,7 +68,7 @@ def tested() -> list[str]:
 
 
 class Check:
-    """Notes what went wrong.
+    """Runs the steps, and counts failures.
 
     Args:
         python: The Python to install for.
@@ -98,13 +98,13 @@ class Check:
         return made
 
     def use(self, made: Environment, extra: str) -> None:
-        """Use what an extra brings."""
+        """Run the command of an extra."""
         began = time.monotonic()
         done = made.run("python", "-P", *USES[extra], cwd=PROJECT)
         self.report(f"  {' '.join(USES[extra])}", began, done.stderr if done.returncode else None)
 
     def test(self, made: Environment, *paths: str) -> None:
-        """Run tests, of what is installed."""
+        """Run tests with the installed Muster."""
         began = time.monotonic()
         words = ("-q", "-n", "2", "-p", "no:anyio", "-m", "not takes_long", *paths)
         command = [str(made.home / "bin" / "python"), "-P", "-m", "pytest", *words]

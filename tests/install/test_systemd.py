@@ -1,4 +1,4 @@
-"""The unit of systemd and the container file: what systemd says, and that the service runs by it."""
+"""The unit of systemd and the container file: systemd accepts the unit, and the service runs by it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_systemd_starts_reloads_and_stops_the_service() -> None:
 
 
 def test_the_container_is_made_of_what_a_wheel_needs(tmp_path: Path) -> None:
-    """What it copies makes the same wheel as the whole tree."""
+    """The copied files make the same wheel as the whole tree."""
     text = CONTAINER.read_text("utf-8")
     source = tmp_path / "source"
     for words in re.findall(r"^COPY (?!--)(.+)$", text, re.MULTILINE):

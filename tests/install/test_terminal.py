@@ -1,4 +1,4 @@
-"""What a shell completes, and what ``man`` shows, with the programs that users have."""
+"""Completion in a shell and the manual page, with the programs of users."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def completed(folder: Path, *words: str) -> list[str]:
-    """Return what bash offers for the last of some words."""
+    """Return the completions of bash for the last of some words."""
     # What bash calls is a program on the path.
     program = folder / "muster"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m muster "$@"\n', "utf-8")

@@ -86,7 +86,7 @@ class ControlPlane:
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
 
     def start_etcd(self) -> None:
-        """Start etcd, which keeps what it had."""
+        """Start etcd with its previous data."""
         url, peers = self.etcd_url, f"http://127.0.0.1:{self._ports['peers']}"
         options = {
             "data-dir": self.folder / "etcd",

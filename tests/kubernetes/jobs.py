@@ -1,4 +1,4 @@
-"""A controller for tests that owns Jobs: it makes their pods, and makes those again that were lost.
+"""A controller of Jobs for tests: it makes their pods, and replaces those that were lost.
 
 It makes a real ``batch/v1`` Job, which no other controller acts on, and pods that the Job controls. A pod is
 lost if it was deleted, or refused by its node, before it has succeeded. As with the real controller, the
@@ -238,13 +238,13 @@ class Jobs:
         self.known: dict[str, Job] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Look after the Jobs for ever; started once it takes some."""
+        """Control the Jobs for ever; started once it takes some."""
         async with trio.open_nursery() as self._nursery:
             await self._nursery.start(Reflector(self._api, PODS, self._take).run)
             task_status.started()
 
     async def submit(self, spec: JobSpec) -> Job:
-        """Make a Job, and look after it.
+        """Make a Job, and control it.
 
         Raises:
             ApiError: If the API server does not take it.

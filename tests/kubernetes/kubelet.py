@@ -51,7 +51,7 @@ Room = Counter[str]
 
 
 def room_of(quantities: Mapping[str, str | int]) -> Room:
-    """Return the amounts that quantities such as ``500m`` and ``2Gi`` say."""
+    """Return the amounts of quantities such as ``500m`` and ``2Gi``."""
     return Room({name: _thousandths(str(quantity)) for name, quantity in quantities.items()})
 
 
@@ -125,7 +125,7 @@ class NodeSpec:
 
     @property
     def room(self) -> Room:
-        """What pods may use."""
+        """The resources for pods."""
         return room_of({"pods": "110"} | dict(self.allocatable))
 
 
@@ -208,7 +208,7 @@ class Books:
             self.used[run.node].subtract(run.needs)
 
     def overfull(self) -> Iterator[str]:
-        """Yield the nodes that were ever over what they have; nothing, if the kubelet is right."""
+        """Yield the nodes that were ever over their allocatable; nothing, if the kubelet is right."""
         for name, most in self.most.items():
             over = most - self.nodes[name].room
             if over:
@@ -300,7 +300,7 @@ class Kubelet:
                 self._look(one.new)
 
     def _forget(self, uid: str) -> None:
-        """Free the room of a pod that is gone, also one that somebody has deleted by force."""
+        """Free the room of a pod that is gone, also of one deleted by force."""
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self.books.leave(pod.run, "deleted")

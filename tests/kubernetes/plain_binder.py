@@ -59,7 +59,7 @@ async def _get(api: Api, path: str) -> Object | None:
 
 
 async def bind_all(api: Api, wanted: Iterable[tuple[Object, str]]) -> float:
-    """Bind pods to nodes as fast as it goes; return how many were bound in a second."""
+    """Bind pods to nodes as fast as possible; return how many per second."""
     count, began = 0, trio.current_time()
     async with trio.open_nursery() as nursery:
         for pod, node in wanted:
@@ -87,7 +87,7 @@ class PlainBinder:
         self._changed = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Bind for ever; started once it knows what there is."""
+        """Bind for ever; started once it has the lists."""
         async with trio.open_nursery() as nursery:
             await nursery.start(Reflector(self._api, NODES, self._take_nodes).run)
             await nursery.start(Reflector(self._api, PODS, self._take_pods).run)

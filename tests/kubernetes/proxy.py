@@ -122,15 +122,15 @@ class Proxy:
         self._is_away = False
 
     def add(self, part: str, *faults: Fault) -> None:
-        """Let faults meet the next requests that have some text in their line."""
+        """Add faults for the next requests that have a text in their line."""
         self._faults += [(part, one) for one in faults]
 
     def clear(self) -> None:
-        """Let no fault meet any further request."""
+        """Remove the faults that have not met a request yet."""
         self._faults.clear()
 
     def cut_all(self, *, for_ever: bool = False) -> None:
-        """Break all connections, and those that are to come."""
+        """Break all connections, and future ones if so wanted."""
         self._is_away = for_ever
         for scope in self._open:
             scope.cancel()

@@ -1,4 +1,4 @@
-"""A storm: Jobs come, and everything that a scheduler of Kubernetes stands on breaks again and again.
+"""A storm: Jobs come, and all that a scheduler of Kubernetes depends on breaks again and again.
 
 ``python -m tests.kubernetes.storm --seconds 600 --seed 7``: a real API server and etcd, nodes and Jobs of
 the modules beside this one, and Muster, which reaches the API server through a proxy. The API server,
@@ -122,7 +122,7 @@ partitions:
 
 
 def _instant(random: Random, seconds: float) -> float:
-    """Draw when a Job comes: in one of some waves, of which each is more than there is room for."""
+    """Draw the time of a Job: in one of some waves, each of which is more than fits."""
     waves = max(3, round(seconds / 100))
     return 0.7 * seconds * random.randrange(waves) / waves + random.uniform(0, seconds / 20)
 
@@ -250,7 +250,7 @@ class MusterProcess:
 
 
 def _state_of(served: Served, unfinished: int) -> dict[str, object]:
-    """Return what a service has: its nodes, and the asks that have not ended, once so many are left."""
+    """Return the nodes and the unfinished asks of a service, once so many asks are left."""
     end = time.monotonic() + PATIENCE_S
     asks = list(_items(served, "/api/v1/asks"))
     while len(asks) != unfinished and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Requests that end in the middle leave nothing open, as what is left open fails a test here."""
+"""Requests that end in the middle leave nothing open: an open connection fails a test here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bindings and evictions, and what happens when something goes away; against the real API server."""
+"""Bindings and evictions, also of objects that go away meanwhile, against the real API server."""
 
 from __future__ import annotations
 

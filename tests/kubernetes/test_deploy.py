@@ -1,4 +1,4 @@
-"""What ``deploy/kubernetes`` has is applied to a real API server, and its roles are exact."""
+"""The manifests of ``deploy/kubernetes``, applied to a real API server; their roles are exact."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def roles(plane: ControlPlane) -> ControlPlane:
 
 
 def kubectl(plane: ControlPlane, *words: str) -> str:
-    """Run kubectl as the admin; return what it prints."""
+    """Run kubectl as the admin; return its output."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl not found: make kubernetes brings it")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Crossings: what changes while the scheduler decides, and what it had that the cluster has not."""
+"""Races: changes of the cluster while the scheduler decides, and objects that only its store has."""
 
 from __future__ import annotations
 
@@ -416,7 +416,7 @@ KINDS = {
 
 
 async def add_kind(outside: Outside, plane: ControlPlane, kind: Resource) -> None:
-    """Let the API server know a kind of PodGroups."""
+    """Define a kind of PodGroups in the API server."""
     with suppress(ClusterError):  # Another test has it.
         plane.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", KINDS[kind])
 

@@ -1,4 +1,4 @@
-"""A dump of a cluster, as kubectl prints it, decides as the same day has decided that was followed live.
+"""A dump of a cluster by kubectl gives the same decisions as the live scheduler made that day.
 
 The decisions of three are compared: what the cluster shows, the store of who has followed it, and the
 feed that the importer makes of the dump. A dump knows whole seconds: pods that come in one second are
@@ -66,7 +66,7 @@ def gang_of(name: str, members: int) -> list[Object]:
 
 
 async def dump(plane: ControlPlane, path: Path) -> Path:
-    """Write what kubectl prints of a cluster."""
+    """Write the dump of a cluster by kubectl."""
     kubeconfig = await trio.to_thread.run_sync(plane.kubeconfig)
     words = ("get", "nodes,pods,priorityclasses", "--all-namespaces", "-o", "yaml")
     command = ["kubectl", f"--kubeconfig={kubeconfig}", *words]
@@ -76,7 +76,7 @@ async def dump(plane: ControlPlane, path: Path) -> Path:
 
 
 def decisions_of_dump(path: Path) -> Places:
-    """Return what a dump decides."""
+    """Return the bindings of a replay of a dump."""
     config, feed = path.with_suffix(".queues.yaml"), path.with_suffix(".jsonl")
     config.write_text(CONFIG)
     muster("import", "kubernetes", path, "--config", config, "-o", feed)
@@ -84,7 +84,7 @@ def decisions_of_dump(path: Path) -> Places:
 
 
 def decisions_of_store(state: Path) -> Places:
-    """Return what a store decides, let in again."""
+    """Return the bindings of a replay of a store."""
     feed = state.with_suffix(".jsonl")
     muster("convert", state, feed)
     return replay(feed)
@@ -107,7 +107,7 @@ def muster(*words: str | Path) -> None:
 
 
 async def add_in_one_second(outside: Outside, pods: Iterable[Object]) -> None:
-    """Add pods so that a dump says the same instant of all of them."""
+    """Add pods so that all have the same instant in a dump."""
 
     async def are_added() -> bool:
         for name in await outside.pods():
@@ -155,7 +155,7 @@ async def test_pods_that_were_there_before_muster(
 
 
 async def wait_until_settled(outside: Outside) -> None:
-    """Wait until each pod runs, or says why it waits."""
+    """Wait until each pod runs, or shows why it waits."""
 
     def is_settled(pod: Object) -> bool:
         status = pod["status"]
@@ -172,7 +172,7 @@ async def wait_until_settled(outside: Outside) -> None:
 
 
 class Day:
-    """A day in which things are further apart than what a dump can tell apart."""
+    """A day in which events are further apart than the resolution of a dump."""
 
     def __init__(self, outside: Outside) -> None:
         self._outside = outside

@@ -1,4 +1,4 @@
-"""The kubelet and the controller of Jobs that other tests stand on, against a real API server."""
+"""The kubelet and the controller of Jobs that other tests use, against a real API server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.kubernetes.kubelet import (
 
 @attrs.define
 class Cluster:
-    """One node of two cores, whose name no other test has, and what a test does to it."""
+    """One node of two cores with a name of its own, and the actions of a test."""
 
     api: Api
     kubelet: Kubelet

@@ -25,7 +25,7 @@ def name() -> str:
 
 
 class WorkLog:
-    """Who works, and since when."""
+    """The log of which replica works, and since when."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, float]] = []

@@ -1,4 +1,4 @@
-"""What the objects of a cluster mean: each row of the table, against the real API server."""
+"""The mapping of the objects of a cluster: each row of the table, against the real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list, then a watch: the mirror of a real API server, through all that may break."""
+"""A list, then a watch: the mirror of a real API server, despite all that may break."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Mirror:
                 await trio.sleep(0.02)
 
     async def set(self, name: str, value: str = "") -> None:
-        """Make an object or change it, as somebody else."""
+        """Make an object or change it, as another client."""
         with self.plane.client() as client:
             url = f"/api/v1/namespaces/default/configmaps/{name}"
             found = await trio.to_thread.run_sync(

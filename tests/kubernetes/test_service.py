@@ -70,7 +70,7 @@ def serve(plane: ControlPlane, *options: str, until_ready: bool = True) -> Serve
 
 
 def muster(served: Served, *words: str) -> str:
-    """Run a command against the service, and return what it prints."""
+    """Run a command against the service, and return its output."""
     command = [sys.executable, "-m", "muster", *words, "--server", served.urls[0]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return done.stdout + done.stderr

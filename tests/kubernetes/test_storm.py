@@ -1,4 +1,4 @@
-"""Small storms over the plain binder and Muster, and what a storm finds; longer: ``make storm``."""
+"""Small storms over the plain binder and Muster, and faults that are found; longer: ``make storm``."""
 
 from __future__ import annotations
 

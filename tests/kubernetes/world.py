@@ -213,7 +213,7 @@ class World:
         await wait_for(are, f"asks are bound as {wanted}")
 
     async def wait_for_reason(self, name: str, part: str) -> None:
-        """Wait until the condition of a pod says why it is not scheduled."""
+        """Wait until the condition of a pod gives a reason."""
 
         async def says() -> bool:
             pod = (await self.outside.pods()).get(name, {})

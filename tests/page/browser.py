@@ -106,7 +106,7 @@ class Window:
         assert beyond <= 0, self.page.url
 
     def check_words(self, selector: str) -> None:
-        """Fail if a text that has no blanks does not stand in one line."""
+        """Fail if a text without blanks is broken into lines."""
         # A line may have several parts, where a name has.
         tops = "new Set([...one.getClientRects()].map(part => Math.round(part.top))).size"
         lines = f"all => all.map(one => [one.textContent, {tops}])"
@@ -215,7 +215,7 @@ partitions:
 
 
 def a_little() -> Iterator[list[Event]]:
-    """Yield what happens on a small cluster; each list is one request."""
+    """Yield the events of a small cluster; each list is one request."""
     yield [
         *(node(f"cpu-{number}", 32, "128Gi", "a" if number < 3 else "b") for number in range(1, 5)),
         *(node(f"gpu-{number}", 16, "256Gi", "b", gpus=4) for number in range(1, 3)),
@@ -250,7 +250,7 @@ def a_little() -> Iterator[list[Event]]:
 
 
 def much() -> Iterator[list[Event]]:
-    """Yield what happens on a large cluster."""
+    """Yield the events of a large cluster."""
     queues = [{"name": f"team-{number:03}", "queues": [{"name": "a"}]} for number in range(500)]
     queues.append({"name": "research", "queues": [{"name": "language"}]})
     root = {"name": "root", "submitacl": "*", "queues": queues}

@@ -1,4 +1,4 @@
-"""Fixtures: a browser for all tests, and a service for those that leave it as it is."""
+"""Fixtures: a browser for all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of every page, to be looked at: ``python -m tests.page.pictures FOLDER``.
+"""Takes pictures of every page, for a review by eye: ``python -m tests.page.pictures FOLDER``.
 
 Each page is taken with no data, with a little, and with much, at four widths, light and dark; some
 of them after an action, and all of them while the service is away. It reports what is not accessible,
@@ -91,7 +91,7 @@ def write(shown: Window, changes: Mapping[str, str]) -> None:
 
 
 def compare(shown: Window) -> None:
-    """Change the configuration, and ask what that would change."""
+    """Change the configuration, and compare."""
     team = "- name: team-005\n"
     write(
         shown, {"vcore: 40": "vcore: 60", team: f"{team}      resources: {{max: {{vcore: 9}}}}\n"}
@@ -107,7 +107,7 @@ def write_refused(shown: Window) -> None:
 
 @attrs.frozen
 class View:
-    """What a picture is of.
+    """The subject of a picture.
 
     Attributes:
         path: The address: ``{before}`` is a moment before the first event, ``{between}`` one
@@ -201,7 +201,7 @@ class Camera:
                 self.take(shown, view, f"{page}-{name}")
 
     def take(self, shown: Window, view: View, name: str) -> None:
-        """Take a picture of a view, and print what is wrong with it."""
+        """Take a picture of a view, and print its faults."""
         context = shown.page.context
         try:
             shown.open(view.path.format(**self.moments))

@@ -28,7 +28,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def write(shown: Window, old: str, new: str) -> None:
-    """Replace a part of the text in the editor, as somebody who types."""
+    """Replace a part of the text in the editor, as if typed."""
     text = shown.page.get_by_label("The configuration as YAML")
     before = text.input_value()
     assert before.count(old) == 1, before

@@ -1,4 +1,4 @@
-"""What all pages have in common: live, logging in, no other address, the service away."""
+"""The frame of all pages: live updates, logging in, no other address, the service away."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Call:
 
     @property
     def body(self) -> bytes:
-        """What is sent."""
+        """The body of its request."""
         return json.dumps([*self.events]).encode()
 
     @property
@@ -125,7 +125,7 @@ class Books:
         self._checked = 0
 
     def note(self, call: Call, answer: Answer) -> Iterator[str]:
-        """Note an answer; yield what is wrong with it."""
+        """Note an answer; yield its faults."""
         call.answers.append(answer)
         first = call.answers[0]
         if (answer.headers, answer.body) != (first.headers, first.body):

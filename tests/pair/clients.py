@@ -1,4 +1,4 @@
-"""The clients of a storm: those that send events until they are answered, and those that follow decisions."""
+"""The clients of a storm: submitters repeat calls until they are answered, watchers follow decisions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HELD: Final = frozenset({409, 503})
 
 
 class World(Protocol):
-    """What clients know of the servers."""
+    """The storm, as its clients see it."""
 
     books: Books
     counts: Counter[str]
@@ -43,7 +43,7 @@ class World(Protocol):
         ...
 
     def fault(self, message: str) -> None:
-        """Note what is wrong."""
+        """Note a fault."""
         ...
 
 

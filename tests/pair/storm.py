@@ -36,7 +36,7 @@ _QUIET_S: Final = 2.0
 @final
 @attrs.define
 class Outcome:
-    """What a storm has shown.
+    """The result of a storm.
 
     Attributes:
         faults: What was wrong.
@@ -64,7 +64,7 @@ class Outcome:
 
 @final
 class Storm:
-    """Two servers, of which one leads, and what happens to them.
+    """Two servers, of which one leads, and the faults that happen to them.
 
     Args:
         nodes: The servers.
@@ -149,7 +149,7 @@ class Storm:
         node.remove_set_aside()
 
     async def _promote(self) -> None:
-        """Let the follower lead; the old leader may run, or not."""
+        """Promote the follower; the old leader may run, or not."""
         new, old = self.follower, self.leader
         answered = [one for one in self.books.calls if one.answers]
         self.note(f"{new.name} is promoted")
@@ -215,7 +215,7 @@ class Storm:
         await self._restart(node)
 
     async def promote(self) -> None:
-        """Let the follower lead."""
+        """Promote the follower."""
         await self._promote()
 
     async def settle(self) -> None:
@@ -285,7 +285,7 @@ class _Faults:
         self._random = random
 
     def draw(self, *, is_level: bool) -> tuple[str, Callable[[], Awaitable[None]]]:
-        """Draw what happens next.
+        """Draw the next fault.
 
         Args:
             is_level: Whether the follower may be promoted: it has all that was answered.

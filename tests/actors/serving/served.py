@@ -357,7 +357,7 @@ class RawConnection:
         self.socket.close()
 
     def send(self, *lines: str, body: bytes = b"") -> None:
-        """Send the lines of a head, and what follows it."""
+        """Send the lines of a head, and a body."""
         self.socket.sendall("".join(f"{line}\r\n" for line in lines).encode("latin-1") + body)
 
     def get(self, path: str, *headers: str) -> tuple[int, bytes]:

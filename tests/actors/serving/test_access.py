@@ -1,6 +1,6 @@
-"""Tokens, and limits: nothing goes without a token where one is needed.
+"""Tokens, and limits: no request passes without a token where one is needed.
 
-What is beyond a limit holds nobody else up.
+A request beyond a limit does not hold up other clients.
 """
 
 from __future__ import annotations
@@ -287,14 +287,14 @@ POST = ("POST /api/v1/events HTTP/1.1", "Host: localhost", "Content-Type: applic
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Yield a server that takes little, and has time."""
+    """Yield a server with small limits and long timeouts."""
     with Served(tmp_path_factory.mktemp("small"), *SMALL) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Yield a server that does not wait for what comes piece by piece."""
+    """Yield a server with short timeouts for requests in pieces."""
     with Served(tmp_path_factory.mktemp("hasty"), *SHORT) as served:
         yield served
 
@@ -570,7 +570,7 @@ def test_a_client_that_does_not_read(hasty: Served) -> None:
 
 
 def refusals(served: Served) -> dict[str, float]:
-    """Return what each limit has refused, as the metrics say it."""
+    """Return the refusals of each limit, from the metrics."""
     text = served.client.get("/metrics").text
     found = re.findall(r'^muster_refusals_total\{limit="(\w+)"\} (\S+)', text, re.MULTILINE)
     return {name: float(count) for name, count in found}

@@ -1,4 +1,4 @@
-"""``?dry_run=true``: says exactly what the events would lead to, and changes nothing."""
+"""``?dry_run=true``: returns exactly the decisions that the events would cause, and changes nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def served(tmp_path: Path, state: Path) -> Iterator[Served]:
 
 
 def event(chance: random.Random) -> dict[str, object]:
-    """Return an event about few names, so that many are refused and all sorts of things happen."""
+    """Return an event about one of few names, so that many are refused."""
     app, ask = f"app-{chance.randrange(4)}", f"ask-{chance.randrange(4)}"
     node = f"node-{chance.randrange(3)}"
     vcore = chance.randint(1, 4)

@@ -63,7 +63,7 @@ class GangKind:
 
 
 def making(*events: Callable[[str], Event], who: str = "root") -> Callable[[People, str], None]:
-    """Return what makes a gang by events."""
+    """Return a function that makes a gang by events."""
     return lambda people, gang: people.submit(*(event(gang) for event in events), who=who)
 
 
@@ -191,7 +191,7 @@ MARKS: Final[Mapping[str, str]] = {
 
 
 def uses(gang: str) -> Iterator[tuple[str, Event]]:
-    """Yield every way in which ``bob`` may use a gang, with what it needs."""
+    """Yield every way in which ``bob`` may use a gang, with the right that it needs."""
 
     def joining(**more: object) -> tuple[str, Event]:
         return "join", ask("of-bob", f"j-{next(NUMBERS)}", **more)
@@ -474,7 +474,7 @@ SENDERS: Final = ("ann", "bob", "zoe")
 
 
 def random_event(chance: Random, who: str) -> Event:
-    """Return an event of a user about a thing of any user."""
+    """Return an event of a user about an application, ask or gang of any user."""
     gang, other = chance.choice(GANGS), chance.choice(GANGS)
     owner = who if chance.random() < 0.7 else chance.choice(SENDERS)
     name = f"{owner}-{chance.randrange(2)}"
@@ -515,7 +515,7 @@ def items_of(people: People, what: str) -> list[dict[str, Any]]:
 
 @attrs.frozen
 class Inventory:
-    """What there is, by its user, and the groups of gangs."""
+    """The applications and asks by their users, and the gangs with their groups."""
 
     apps: Mapping[str, str]
     asks: Mapping[str, tuple[str, str, str | None]]

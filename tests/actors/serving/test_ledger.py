@@ -1,4 +1,4 @@
-"""The ledger knows of everything that exists, and of nothing else (REST-26).
+"""The ledger has an entry for everything that exists, and for nothing else (REST-26).
 
 The asks that have ended and what users have used, against a naive count (LISTS-15, LISTS-20),
 and found in the kept batches (LISTS-16, LISTS-18).
@@ -133,7 +133,7 @@ _ANY_LIVES = scenarios() | gang_scenarios() | evictions() | operations() | back_
 @final
 @attrs.define
 class _Ask:
-    """An ask in the naive count: what the log says of it."""
+    """An ask in the naive count, from the log."""
 
     held_us: int = 0
     ran_us: int = 0

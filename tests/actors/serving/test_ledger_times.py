@@ -1,4 +1,4 @@
-"""The instants that the ledger keeps, what it keeps of what is gone, and the samples of use
+"""The instants that the ledger keeps, its entries of removed things, and the samples of use
 (PAGE-16).
 """
 

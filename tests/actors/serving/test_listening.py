@@ -1,4 +1,4 @@
-"""Where the service listens, under which names it answers, and what is refused at the start."""
+"""The addresses and host names of the service, and addresses that are refused at the start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.actors.serving.served import PATIENCE_S, RawConnection, Served
 
 
 def refused(*arguments: str) -> str:
-    """Start a server that does not start; return what it says."""
+    """Start a server that is to refuse its options; return its output."""
     command = [sys.executable, "-m", "muster", "serve", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 2, ended.stderr

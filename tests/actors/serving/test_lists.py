@@ -1,5 +1,4 @@
-"""Lists of the service: what a scheduler has, selections, filters, fields, and pages while things
-come and go.
+"""Lists of the service: items, selections, filters, fields, and pages while things come and go.
 
 LISTS-1, LISTS-2, LISTS-3, LISTS-4, LISTS-5, LISTS-6, LISTS-7, LISTS-8, LISTS-9, LISTS-10,
 LISTS-12.
@@ -340,7 +339,7 @@ def differences(service: ServiceThread, truth: Truth) -> Iterator[str]:
 
 
 def differences_of_filters(service: ServiceThread, asks: list[Item]) -> Iterator[str]:
-    """Compare what filters give with what they leave of all asks."""
+    """Compare the answers to filters with the filtered list of all asks."""
     codes = {ask["reason"] for ask in asks if ask["reason"] is not None}
     filters: list[tuple[str, str, list[Item]]] = [
         *(("state", place, [ask for ask in asks if ask["place"] == place]) for place in PLACES),

@@ -262,7 +262,7 @@ ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 @pytest.fixture
 def not_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the options be looked at as by somebody who is not root."""
+    """Check the options as without the rights of root."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
 

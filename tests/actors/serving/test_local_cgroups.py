@@ -66,7 +66,7 @@ def serving(folder: Path, base: Path, *arguments: str) -> Served:
 
 
 def begin(served: Served, folder: Path) -> Path:
-    """Let a command run that leaves its session; give its cgroup."""
+    """Run a command that leaves its session; return its cgroup."""
     submit(served.client, node(), APP, job("k", LEAVES.format(folder)))
     decisions_until(served.client, ask="k", kind="bound")
     patiently(lambda: "began" in served.client.get("/api/v1/asks/a/k/logs").text)
@@ -242,7 +242,7 @@ def test_a_record_that_cannot_be_written_leaves_no_cgroup(tmp_path: Path) -> Non
 
 @pytest.fixture
 def limiting_cgroup(base: Path) -> Path:
-    """Return the same cgroup where it has what limits commands, as one that systemd delegates."""
+    """Return the same cgroup if it has the controllers that limit commands, as with systemd."""
     there = (base / "cgroup.controllers").read_text().split()
     if not {"cpu", "memory"} <= set(there):
         pytest.skip(f"needs the controllers cpu and memory in cgroups (version 2), not {there}")

@@ -351,7 +351,7 @@ def unfinished(found: list[Decision]) -> set[str]:
 
 
 def check_agreement(found: list[Decision], trace: list[str]) -> None:
-    """Check that what the jobs did is what the decisions say."""
+    """Check that the trace of the jobs agrees with the decisions."""
     messages = {one.get("message") for one in ended(found) if one["reason"] != "bind_failed"}
     assert messages <= {None, "exit status 5"}, "two of one ask ran at the same time"
     lost = {one["message"] for one in ended(found) if one["reason"] == "bind_failed"}

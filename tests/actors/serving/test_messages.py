@@ -24,7 +24,7 @@ HOST: Final = b"Host: localhost\r\n"
 
 
 def rest_of(request: IncomingRequest, buffer: bytearray) -> tuple[bytes, bytes] | None:
-    """Return the body and what follows it; None if it is not whole."""
+    """Return the body and the bytes behind it; None if it is not whole."""
     body = b""
     while not request.is_whole:
         piece = request.take()
@@ -35,7 +35,7 @@ def rest_of(request: IncomingRequest, buffer: bytearray) -> tuple[bytes, bytes] 
 
 
 def read_by_h11(data: bytes) -> tuple[IncomingRequest, bytearray] | None:
-    """Return what h11 reads; None if it is no request, or not complete."""
+    """Return the request as h11 reads it; None if it is no request, or not complete."""
     reader = h11.Connection(h11.SERVER)
     reader.receive_data(data)
     try:

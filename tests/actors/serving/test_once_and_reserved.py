@@ -1,4 +1,4 @@
-"""Asks that do not come back, and what others use of nodes, as a real service says it."""
+"""Asks that are not repeated, and reserved resources of nodes, as a real service shows them."""
 
 from __future__ import annotations
 

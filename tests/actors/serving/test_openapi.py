@@ -139,7 +139,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def run_schemathesis(served: Served, folder: Path, *arguments: str) -> str:
-    """Run the command against a service; return what it says."""
+    """Run the command against a service; return its output."""
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file"]
     command += [str(FOLDER / "schemathesis.toml"), "run", f"{served.urls[0]}/openapi.json"]
     command += ["-H", f"Authorization: Bearer {TOKEN}", "--generation-database", "none"]

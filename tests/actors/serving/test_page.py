@@ -1,4 +1,4 @@
-"""The page without a browser: sessions, proofs, and what its buttons send."""
+"""The page without a browser: sessions, proofs, and the requests of its buttons."""
 
 from __future__ import annotations
 

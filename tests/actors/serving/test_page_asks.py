@@ -71,7 +71,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]
 
 
 def text_of(response: httpx.Response) -> str:
-    """Return what a page says, without its markup, and with single spaces."""
+    """Return the text of a page, without its markup, and with single spaces."""
     together = re.sub(r"</?(?:bdi|wbr)>", "", response.text)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", together)).split())
 
@@ -337,7 +337,7 @@ def test_a_history_goes_on_in_the_store(tmp_path: Path) -> None:
 
 
 def history_of(page: str) -> tuple[list[str], list[str]]:
-    """Return what a page says was decided about its subject, and about earlier ones of its name."""
+    """Return the decisions that a page shows about its subject, and about earlier ones of its name."""
     history = page.partition("History")[2]
     own, _, former = history.partition("An earlier ")
     form = r"assigned|bound|released \(\w+\)|added|refused|application \w+"

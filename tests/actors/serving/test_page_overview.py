@@ -1,4 +1,4 @@
-"""The overview without a browser, and what asks and gangs need and no nodes have."""
+"""The overview without a browser, and needs of asks and gangs that no node can meet."""
 
 from __future__ import annotations
 

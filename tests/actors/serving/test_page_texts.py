@@ -1,4 +1,4 @@
-"""Names, and reasons why asks are not running, as the page says them."""
+"""Names, and reasons why asks are not running, as the page words them."""
 
 from __future__ import annotations
 

@@ -53,14 +53,14 @@ def state_of(served: Served) -> Path:
 
 
 def post(served: Served, *events: Mapping[str, object]) -> str:
-    """Let events in; return the instant of the last batch."""
+    """Submit events; return the instant of the last batch."""
     served.client.post("/api/v1/events", json=[*events]).raise_for_status()
     with StateReader(state_of(served)) as reader:
         return iso_date(reader.meta.origin_us + reader.last().at_us)
 
 
 def content(served: Served, path: str, at: str = "") -> str:
-    """Return the content of a page without what tells of the moment itself."""
+    """Return the content of a page without its parts about the present moment."""
     address = f"{path}{'&' if '?' in path else '?'}{urlencode({'at': at})}" if at else path
     response = served.client.get(address, headers={"HX-Request": "true"})
     if response.status_code == 404:
@@ -250,7 +250,7 @@ def test_a_span_that_cannot_be_is_refused(
 
 
 def field(text: str, name: str) -> str:
-    """Return what a field of the form has."""
+    """Return the value of a field of the form."""
     found = re.search(rf'name="{name}"(?: step="1")? value="([^"]*)"', text)
     assert found is not None
     return found[1]

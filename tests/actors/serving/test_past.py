@@ -1,4 +1,4 @@
-"""States of the past: each is the state of then, is made once, and nobody waits for one in vain.
+"""States of the past: each equals the state at that time, and is rebuilt once, while a client waits.
 
 What happened in a span.
 """
@@ -53,7 +53,7 @@ from tests.share import share
 
 
 def past_rows(directory: Path, at_us: int) -> Shown:
-    """Return what every list says of an instant of the past."""
+    """Return the rows of every list at an instant of the past."""
     with StateReader(directory) as reader:
         number = reader.batch_at(at_us)
     past = rebuild_state(directory, number, Flag())
@@ -64,7 +64,7 @@ def past_rows(directory: Path, at_us: int) -> Shown:
 
 
 def compare(steps: list[Step], checkpoints: list[int], pruned: float = 0) -> None:
-    """Compare every instant of a scenario with what was shown then."""
+    """Compare every instant of a scenario with the rows shown then."""
     with tempfile.TemporaryDirectory() as folder:
         live = StoredScheduler(Path(folder) / "state", checkpoints)
         live.play(steps)

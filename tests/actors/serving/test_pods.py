@@ -1,4 +1,4 @@
-"""Asks that stand for pods of Kubernetes, as a real service, its page and its commands say them."""
+"""Asks for pods of Kubernetes, as a real service, its page and its commands show them."""
 
 from __future__ import annotations
 
@@ -398,7 +398,7 @@ REFUSED: Final = "root.gone: there is no such queue"
 
 @final
 class Cluster:
-    """Knows of two pods why they have no ask; what it binds runs until it ends otherwise."""
+    """A cluster with some pods that have no ask; the work of an allocation never ends by itself."""
 
     bind_timeout_s = 60.0
 

@@ -1,4 +1,4 @@
-"""``muster serve --run ray``, with a process that speaks as the agent does.
+"""``muster serve --run ray``, with a process that speaks the protocol of the agent.
 
 Its options. No Ray is needed.
 """
@@ -128,7 +128,7 @@ def test_arguments_that_are_wrong(arguments: tuple[str, ...], problem: str) -> N
 
 
 def serve(*arguments: str) -> tuple[int, str]:
-    """Run a service that does not start; give its exit status and what it says."""
+    """Run a service that does not start; return its exit status and its output."""
     done = subprocess.run(
         [sys.executable, "-m", "muster", "serve", "--listen=127.0.0.1:0", *arguments],
         stdout=subprocess.DEVNULL,
@@ -147,7 +147,7 @@ NODE = {"id": "n1", "labels": {"name": "here"}, "resources": {"CPU": 8.0}, "drai
 
 @pytest.fixture
 def ray(tmp_path: Path) -> Path:
-    """Return the folder that says what happens to Ray."""
+    """Return the folder with the files that control the replacement of Ray."""
     return make_ray(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""``muster serve --run slurm``, with commands that do what a test says, and its options.
+"""``muster serve --run slurm``, with commands that tests control, and its options.
 
 No Slurm is needed; ``tests/engines/slurm`` has the same with one.
 """
@@ -112,7 +112,7 @@ def test_root_needs_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def access(folder: Path) -> tuple[str, ...]:
-    """Let the service start, also as root."""
+    """Return the options with which the service starts as root, too."""
     (folder / "tokens").touch()
     return ("--run", "slurm", "--tokens", str(folder / "tokens"), "--trust-submitters")
 

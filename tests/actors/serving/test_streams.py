@@ -63,7 +63,7 @@ def announce_batch(broadcast: Broadcast, count: int, message: str | None = None)
 
 @final
 class StreamClient:
-    """A client of a stream: what the server sends, it reads or not.
+    """A client of a stream, which can stop reading.
 
     Attributes:
         reader: Reads the events.
@@ -106,7 +106,7 @@ PRUNED = 20
 
 
 def filled(directory: Path, *, pruned: bool = False) -> list[KeptBatch]:
-    """Keep batches with some decisions each, and one with thousands; return what is kept."""
+    """Store batches with some decisions each, and one with thousands; return the stored ones."""
     keeper = Keeper(directory, checkpoints=[PRUNED])
     keeper.run(S, [AddNode("n", Resources({"vcore": 10**9})), AddApp("a", "root.q")])
     for number in range(2, BATCHES + 1):

@@ -1,4 +1,4 @@
-"""Why asks are not running, and what would help, from a service.
+"""The reasons why asks are not running, and remedies, from a service.
 
 LISTS-10, LISTS-11.
 """

@@ -1,4 +1,4 @@
-"""Kill what runs the work of a scheduler on Ray, and check it: ``python -m tests.engines.crash``.
+"""Kill parts of a scheduler on Ray, and check the work: ``python -m tests.engines.crash``.
 
 It asks for gangs and single asks, with evictions, on three raylets. Meanwhile it kills raylets, or
 the agent, the service, or the head, which come back. Every ask has to end once as completed, no two

@@ -67,7 +67,7 @@ class Service:
         self._process = self._started()
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """End it at once."""
         self._process.kill()
         self._process.wait()
 
@@ -260,7 +260,7 @@ def _until_it_ends(
     began_s: float,
     report: Callable[[str], None],
 ) -> list[str]:
-    """Kill until the service has ended by itself; return what was wrong with that."""
+    """Kill until the service has ended by itself; return the faults of that."""
     reported = 0
     late_s = began_s + options.minutes * 60 + options.patience_s
     try:
@@ -279,7 +279,7 @@ def _until_it_ends(
 
 
 def _leftovers(running: Cluster) -> list[str]:
-    """Wait until nothing is left on the cluster; return what is there after a long time."""
+    """Wait until nothing is left on the cluster; return the leftovers after a long time."""
     until_s = time.monotonic() + _REST_S
     while time.monotonic() < until_s:
         if not running.processes() and is_whole(running) and running.actors() == 0:

@@ -93,14 +93,14 @@ class Service:
             await self._submit(scheduler, unit)
 
     async def _submit(self, scheduler: muster.Scheduler, unit: Unit) -> None:
-        # Refused, as a whole, if it was asked for and the program was killed before the mark.
+        # Refused, as a whole, if it was submitted and the program was killed before the mark.
         await scheduler.submit_many(unit.events())
         with self.plan.submitted.open("a", encoding="utf-8") as file:
             file.write(f"{unit.app}\n")
 
 
 async def unfinished(scheduler: muster.Scheduler) -> bool:
-    """Return whether there are asks; they are looked at together, as they move meanwhile."""
+    """Return whether there are asks; one call lists all, as they move meanwhile."""
     return bool(await scheduler.asks())
 
 

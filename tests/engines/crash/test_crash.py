@@ -1,4 +1,4 @@
-"""Small crash runs find nothing, and the verdict finds what is wrong."""
+"""Small crash runs have no faults, and the verdict finds each kind of fault."""
 
 from __future__ import annotations
 

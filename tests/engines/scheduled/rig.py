@@ -37,7 +37,7 @@ class Rig:
     results: list[tuple[str, Result]] = attrs.field(factory=list[tuple[str, Result]])
 
     def value(self, ask: str) -> Any:  # noqa: ANN401 - the work may return anything
-        """Return what the callable of an ask has returned, the last time."""
+        """Return the last result of the callable of an ask."""
         return [result.value for name, result in self.results if name == ask][-1]
 
     async def nodes(self, *names: str) -> None:

@@ -1,4 +1,4 @@
-"""What ends on a real cluster of Ray when an allocation ends before its work does."""
+"""Allocations that end before their work, on a real cluster of Ray."""
 
 from __future__ import annotations
 

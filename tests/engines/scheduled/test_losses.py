@@ -1,4 +1,4 @@
-"""What becomes of asks when a node, the agent, the program or the head is killed."""
+"""Asks after a kill of a node, the agent, the program or the head."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ ASKS = ("call", "command-0", "command-1")
 
 
 def work_lines(folder: Path) -> list[list[str]]:
-    """Return what each work has written."""
+    """Return the lines that the work of each ask has written."""
     return [lines(folder / name) for name in ASKS]
 
 

@@ -1,4 +1,4 @@
-"""What happens when a node, the controller or the program goes away, and comes back."""
+"""A node, the controller or the program goes away, and comes back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.engines.slurm.programs import ONE, lines_in, opened, processes_of, un
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Generator[Cluster]:
-    """A Slurm in which a test may kill what it likes."""
+    """A Slurm of its own, in which a test may kill anything."""
     reason = clusters.why_not()
     if reason is not None:
         pytest.skip(reason)

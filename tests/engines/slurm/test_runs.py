@@ -1,5 +1,5 @@
-"""Commands of asks run as jobs of Slurm, members of a gang as one, and what ends when an
-allocation ends.
+"""Commands of asks run as jobs of Slurm, members of a gang as one, and jobs end with their
+allocations.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def job(ask: str, command: object, **more: object) -> dict[str, object]:
 
 
 def muster(folder: Path, served: Served, *arguments: str, status: int = 0) -> str:
-    """Run a command of Muster against a service; give what it prints."""
+    """Run a command of Muster against a service; return its output."""
     done = subprocess.run(
         [sys.executable, "-m", "muster", *arguments],
         env={
@@ -283,7 +283,7 @@ def test_jobs_of_a_killed_service_that_kept_nothing(cluster: Cluster, tmp_path: 
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Generator[Cluster]:
-    """A Slurm in which a test may kill what it likes."""
+    """A Slurm of its own, in which a test may kill anything."""
     reason = clusters.why_not()
     if reason is not None:
         pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""``muster decisions``: those of a real server, and those that follow."""
+"""``muster decisions``: the decisions of a real server, with ``--follow`` too."""
 
 from __future__ import annotations
 

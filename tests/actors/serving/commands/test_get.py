@@ -1,4 +1,4 @@
-"""``muster get``: what a real server has, as tables and as a whole."""
+"""``muster get``: the lists and items of a real server, as tables and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``muster logs``: what the command of an ask has written."""
+"""``muster logs``: the output of the command of an ask."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def ask(served: Served, name: str, ask: str = "job") -> dict[str, Any]:
 
 
 def place(served: Served, name: str) -> str | None:
-    """Return where the ask of a job is; None if it is over, or has not come."""
+    """Return the place of the ask of a job; None if it is over, or not added yet."""
     response = served.client.get(f"/api/v1/asks/{name}/job")
     found = response.json()["item"]["place"] if response.status_code == 200 else None
     return None if found == "ended" else found

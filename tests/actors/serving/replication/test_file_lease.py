@@ -1,4 +1,4 @@
-"""A lease in a file: several who want it, files that cannot be used, disks that fail or hang."""
+"""A lease in a file: several candidates, files that cannot be used, disks that fail or hang."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def disk() -> Generator[Disk]:
 
 
 async def pass_until(clock: MockClock, is_so: Callable[[], bool]) -> None:
-    """Let virtual time pass until something is so; threads have time to answer meanwhile."""
+    """Let virtual time pass until a condition holds; threads have time to answer meanwhile."""
     with trio.fail_after(10 * TIMES.held_s):
         while not is_so():
             await wait_all_tasks_blocked(0.01)
@@ -128,7 +128,7 @@ class LineReader:
 
 @asynccontextmanager
 async def lease_process(path: Path, name: str) -> AsyncGenerator[tuple[trio.Process, LineReader]]:
-    """Start a process that wants a lease, and wait until it does; end it afterwards."""
+    """Start a process that waits for a lease, until it waits; end it afterwards."""
     words = [str(path), name, *map(str, (SHORT.held_s, SHORT.renewed_s, SHORT.given_up_s))]
     command = [sys.executable, "-m", "tests.actors.serving.replication.holder", *words]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
@@ -148,7 +148,7 @@ async def lease_process(path: Path, name: str) -> AsyncGenerator[tuple[trio.Proc
 async def holder_and_next(
     path: Path,
 ) -> AsyncGenerator[tuple[trio.Process, LineReader, LineReader]]:
-    """Yield the process that holds a lease, what it prints, and what the next one prints."""
+    """Yield the process that holds a lease, its output, and the output of the next one."""
     async with lease_process(path, "a") as (a, of_a):
         assert await of_a.next() == "holds"
         async with lease_process(path, "b") as (_, of_b):

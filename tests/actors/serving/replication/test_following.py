@@ -1,4 +1,4 @@
-"""A follower has the same decisions as its leader, and says so when it has not."""
+"""A follower has the same decisions as its leader, and reports a difference."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.actors.serving.served import Served, until
 
 
 def stable_fields(served: Served, path: str) -> dict[str, object]:
-    """Return what is at a path, but for the time of the look."""
+    """GET a path; return the fields except the time of the answer."""
     return {name: one for name, one in get(served, path).items() if name not in {"at", "time"}}
 
 

@@ -1,4 +1,4 @@
-"""With ``--sync`` nothing is answered that no follower has."""
+"""With ``--sync`` a leader answers only what its follower has."""
 
 from __future__ import annotations
 

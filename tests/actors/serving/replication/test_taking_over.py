@@ -1,4 +1,4 @@
-"""A follower takes over; who led before is over."""
+"""A follower takes over; the former leader stops leading."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The configuration in force, whether another would be taken, and a start of the service that
-changes no answer.
-"""
+"""The configuration in force, the validation of another one, and a restart that changes no answer."""
 
 from __future__ import annotations
 

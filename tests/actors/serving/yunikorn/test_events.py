@@ -47,7 +47,7 @@ def _short(one: dict[str, Any]) -> str:
 
 
 def _records_of(served: Served, *events: dict[str, Any]) -> list[dict[str, Any]]:
-    """Let in events; give what the ring has of them, without what queues tell later."""
+    """Submit events; return their records in the ring, without later ones of queues."""
     before = _batch(served)["HighestID"]
     answer = served.client.post("/api/v1/events", json=list(events))
     assert [one["error"] for one in answer.json()] == [None] * len(events)

@@ -41,7 +41,7 @@ def _feeds() -> Iterator[str]:
 
 
 def _play(feed: str) -> LedgerScheduler:
-    """Play the events of a feed, those of one instant in one batch; what cannot be read is left."""
+    """Play the events of a feed, those of one instant in one batch; unreadable events are skipped."""
     scheduler = LedgerScheduler()
     events: list[Event] = []
     now_us = 0
