@@ -270,7 +270,7 @@ def cluster(
 
 
 def wait_until(
-    is_so: Callable[[], bool], what: str, within_s: float = PATIENCE_S, *, every_s: float = 0.02
+    condition: Callable[[], bool], what: str, within_s: float = PATIENCE_S, *, every_s: float = 0.02
 ) -> None:
     """Wait until something is so.
 
@@ -278,7 +278,7 @@ def wait_until(
         ClusterError: If it is not so in time.
     """
     until = time.monotonic() + within_s
-    while not is_so():
+    while not condition():
         if time.monotonic() > until:
             raise ClusterError(f"not within {within_s:.0f} s: {what}")
         time.sleep(every_s)

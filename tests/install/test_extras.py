@@ -181,12 +181,12 @@ def test_without_extras_every_command_works_or_names_the_extra(
 
 @pytest.mark.takes_long
 def test_completion_without_extras_says_nothing(bare: Environment, tmp_path: Path) -> None:
-    asked = {
+    variables = {
         "_MUSTER_COMPLETE": "bash_complete",
         "COMP_WORDS": "muster get apps ",
         "COMP_CWORD": "3",
     }
-    done = bare.run("muster", cwd=tmp_path, **asked)
+    done = bare.run("muster", cwd=tmp_path, **variables)
 
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 

@@ -67,12 +67,12 @@ def test_the_container_is_made_of_what_a_wheel_needs(tmp_path: Path) -> None:
     for words in re.findall(r"^COPY (?!--)(.+)$", text, re.MULTILINE):
         *files, to = words.split()
         for name in files:
-            here, there = PROJECT / name, source / to
-            if here.is_dir():
-                shutil.copytree(here, there)
+            origin, copy = PROJECT / name, source / to
+            if origin.is_dir():
+                shutil.copytree(origin, copy)
             else:
-                there.mkdir(parents=True, exist_ok=True)
-                shutil.copy(here, there)
+                copy.mkdir(parents=True, exist_ok=True)
+                shutil.copy(origin, copy)
 
     of_the_tree = build("wheel", tmp_path / "tree")
     assert build("wheel", tmp_path / "copied", source).read_bytes() == of_the_tree.read_bytes()

@@ -46,14 +46,14 @@ class ClusterError(Exception):
     """The control plane has not carried out a request of a test."""
 
 
-def wait_until(is_so: Callable[[], object], what: str) -> None:
+def wait_until(condition: Callable[[], object], what: str) -> None:
     """Wait until a condition holds.
 
     Raises:
         ClusterError: If it does not in time.
     """
     end = time.monotonic() + PATIENCE_S
-    while not is_so():
+    while not condition():
         if time.monotonic() > end:
             msg = f"not in {PATIENCE_S:.0f} s: {what}"
             raise ClusterError(msg)

@@ -297,7 +297,7 @@ class Kubelet:
             if one.new is None:
                 self._forget(str(cast("Object", one.old)["metadata"]["uid"]))
             elif one.new["spec"].get("nodeName") in self.books.nodes:
-                self._look(one.new)
+                self._process(one.new)
 
     def _forget(self, uid: str) -> None:
         """Free the room of a pod that is gone, also of one deleted by force."""
@@ -306,7 +306,7 @@ class Kubelet:
             self.books.leave(pod.run, "deleted")
             pod.scope.cancel()
 
-    def _look(self, pod: Object) -> None:
+    def _process(self, pod: Object) -> None:
         uid, node = str(pod["metadata"]["uid"]), str(pod["spec"]["nodeName"])
         run = self.books.runs.get(uid)
         if run is None and pod["status"].get("phase") in {"Succeeded", "Failed"}:

@@ -90,9 +90,9 @@ def _unbound(job: Job) -> list[str]:
     return [one["metadata"]["name"] for one in job.active if "nodeName" not in one["spec"]]
 
 
-async def until(is_so: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     with trio.fail_after(PATIENCE_S):
-        while not is_so():  # noqa: ASYNC110 - of a real server
+        while not condition():  # noqa: ASYNC110 - of a real server
             await trio.sleep(0.02)
 
 

@@ -54,9 +54,9 @@ class Mirror:
                 self.story.append(f"{'+' if old is None else '~'}{name}")
                 self.objects[name] = new["data"]["value"]
 
-    async def wait_for(self, is_so: Callable[[], bool]) -> None:
+    async def wait_for(self, condition: Callable[[], bool]) -> None:
         with trio.fail_after(PATIENCE_S):
-            while not is_so():  # noqa: ASYNC110 - of a real server
+            while not condition():  # noqa: ASYNC110 - of a real server
                 await trio.sleep(0.02)
 
     async def set(self, name: str, value: str = "") -> None:

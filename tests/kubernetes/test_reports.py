@@ -513,12 +513,12 @@ async def test_a_group_shows_the_progress_of_a_live_scheduler(
     await outside.add_pod(pod_of("first", labels=marks))
 
     async def wait_for_status(**wanted: object) -> None:
-        async def is_so() -> bool:
+        async def is_as_wanted() -> bool:
             found = await outside.ask("GET", path)
             status: dict[str, Any] = found.get("status") or {}
             return {name: of for name, of in status.items() if of} == wanted
 
-        await wait_for(is_so)
+        await wait_for(is_as_wanted)
 
     async with scheduler_of(plane) as world:
         await world.wait_for_reason("first", "gang")

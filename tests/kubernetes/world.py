@@ -173,12 +173,12 @@ class Outside:
                     await self.ask("DELETE", f"{path}/{name}")
 
 
-async def wait_for(is_so: Callable[[], Awaitable[object]], what: str = "") -> None:
+async def wait_for(condition: Callable[[], Awaitable[object]], what: str = "") -> None:
     """Wait until something is so."""
     with trio.move_on_after(PATIENCE_S) as scope:
-        while not await is_so():  # noqa: ASYNC110 - of a real server
+        while not await condition():  # noqa: ASYNC110 - of a real server
             await trio.sleep(0.02)
-    assert not scope.cancelled_caught, f"not in {PATIENCE_S:.0f} s: {what or is_so}"
+    assert not scope.cancelled_caught, f"not in {PATIENCE_S:.0f} s: {what or condition}"
 
 
 @final

@@ -186,14 +186,14 @@ def test_the_output_is_shown_while_it_is_written(browser: Browser, tmp_path: Pat
         assert output.evaluate(end) < 20
         shown.check()
         # PAGE-4: it rests while the page is not in view.
-        asked: list[str] = []
-        shown.page.on("request", lambda one: asked.append(one.url))
+        urls: list[str] = []
+        shown.page.on("request", lambda one: urls.append(one.url))
         shown.page.evaluate(
             "Object.defineProperty(document, 'hidden', {configurable: true, get: () => true})"
         )
-        asked.clear()
+        urls.clear()
         shown.page.evaluate("htmx.trigger(document.querySelector('[data-renews]'), 'again')")
-        assert [one for one in asked if one.endswith("/output")] == []
+        assert [one for one in urls if one.endswith("/output")] == []
         with shown.page.expect_request("**/output"):
             shown.page.evaluate(
                 "delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))"

@@ -93,8 +93,10 @@ def test_a_page_rests_as_long_as_the_service_says(browser: Browser, served: Serv
     with window(browser, served.urls[0]) as shown:
         page = shown.page
         page.clock.install()
-        asked: list[Request] = []
-        page.on("request", lambda one: asked.append(one) if "hx-request" in one.headers else None)
+        requests: list[Request] = []
+        page.on(
+            "request", lambda one: requests.append(one) if "hx-request" in one.headers else None
+        )
 
         def answer(route: Route) -> None:
             if "hx-request" in route.request.headers:
@@ -113,7 +115,7 @@ def test_a_page_rests_as_long_as_the_service_says(browser: Browser, served: Serv
         served.client.post("/api/v1/events", json=[{**NODE, "node": "n2"}]).raise_for_status()
         page.evaluate("window.decided")
         page.clock.run_for(5_000)
-        assert len(asked) == 1
+        assert len(requests) == 1
         page.clock.fast_forward(600_000)
         shown.until("2nodes")
 

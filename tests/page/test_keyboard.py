@@ -157,8 +157,8 @@ def test_ages_count_on_by_themselves(shown: Window) -> None:
     shown.open("/asks/shop/front")
     ago = shown.page.locator(".facts .ago").first
     expect(ago).to_have_text(re.compile("just now| s ago"))
-    asked: list[str] = []
-    shown.page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    shown.page.on("request", lambda request: urls.append(request.url))
     shown.page.clock.fast_forward(2 * 3_600_000)
     expect(ago).to_have_text(re.compile("^2 h"))
-    assert asked == []
+    assert urls == []

@@ -33,12 +33,12 @@ _FULL: Final = re.compile("there is no room on the disk")  # It may take its tim
 
 
 async def becomes_true(
-    is_so: Callable[[], Awaitable[bool]], within_s: float, pause_s: float = 0.1
+    condition: Callable[[], Awaitable[bool]], within_s: float, pause_s: float = 0.1
 ) -> bool:
     """Check a condition again and again; return whether it became true in time."""
     with trio.move_on_after(within_s):
         while True:
-            if await is_so():
+            if await condition():
                 return True
             await trio.sleep(pause_s)
     return False

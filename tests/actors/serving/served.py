@@ -46,10 +46,10 @@ partitions:
 """
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def until(condition: Callable[[], bool]) -> None:
     """Wait until a condition holds."""
     began = time.monotonic()
-    while not is_so():
+    while not condition():
         assert time.monotonic() - began < PATIENCE_S, "it has never come about"
 
 

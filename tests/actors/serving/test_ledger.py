@@ -394,9 +394,9 @@ def test_pages_of_the_kept_history(scenario: list[Step], checkpoints: set[int], 
         past = KeptEndedAsks(live.close())
         assert _pages(past, EndedAskFilter(), entered, most) == known
         for life in known:
-            asked = EndedAskQuery(EndedAskFilter(app=life.app, ask=life.ask), 10**9, 1, entered)
+            query = EndedAskQuery(EndedAskFilter(app=life.app, ask=life.ask), 10**9, 1, entered)
             last = next(one for one in known if (one.app, one.ask) == (life.app, life.ask))
-            assert past.last(life.app, life.ask, asked, _NOBODY) == last
+            assert past.last(life.app, life.ask, query, _NOBODY) == last
             since = EndedAskFilter(since_us=life.ended_us)
             expected = [one for one in known if one.ended_us >= life.ended_us]
             assert _pages(past, since, entered, 100) == expected
@@ -417,11 +417,11 @@ def test_each_life_of_a_name(tmp_path: Path) -> None:
     found = _pages(past, EndedAskFilter(user="sue", queue="root"), entered, 4)
     assert [life.message for life in found] == ["5", "4", "3", "2", "1", "0"]
     assert _pages(past, EndedAskFilter(user="bob"), entered, 4) == []
-    asked = EndedAskQuery(EndedAskFilter(app="a", ask="x"), found[2].seq, 1, entered)
-    last = past.last("a", "x", asked, _NOBODY)
+    query = EndedAskQuery(EndedAskFilter(app="a", ask="x"), found[2].seq, 1, entered)
+    last = past.last("a", "x", query, _NOBODY)
     assert last is not None
     assert last.message == "2"
-    assert past.last("a", "y", asked, _NOBODY) is None
+    assert past.last("a", "y", query, _NOBODY) is None
 
 
 def test_it_ends_when_nobody_waits(tmp_path: Path) -> None:

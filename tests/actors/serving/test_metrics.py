@@ -244,13 +244,13 @@ async def test_who_misses_a_count_does_not_wait_for_the_next(autojump_clock: Moc
     scheduler = PlainScheduler()
     counted = 0
 
-    async def look(read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+    async def inspect(read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         nonlocal counted
         counted += 1
         await trio.lowlevel.checkpoint()
         return all_at_once(read(scheduler.machine))
 
-    census = ReasonCensus(look)
+    census = ReasonCensus(inspect)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(census.run)
         await census.want(1.0, EVERY_S)

@@ -161,7 +161,7 @@ def run_schemathesis(served: Served, folder: Path, *arguments: str) -> str:
 
 
 def test_it_finds_nothing(served: Served, tmp_path: Path) -> None:
-    said = run_schemathesis(
+    output = run_schemathesis(
         served,
         tmp_path,
         "--checks",
@@ -174,7 +174,7 @@ def test_it_finds_nothing(served: Served, tmp_path: Path) -> None:
         "1",
     )
 
-    assert "No issues found" in said or "passed" in said
+    assert "No issues found" in output or "passed" in output
     assert served.client.get("/healthz", timeout=PATIENCE_S).status_code == 200
     assert not [line for line in served.lines if "Traceback" in line]
 

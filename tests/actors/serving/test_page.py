@@ -65,8 +65,8 @@ def test_a_page_fetches_nothing_from_elsewhere(served: Served) -> None:
 # PAGE-2
 def test_a_session_begins_and_ends(guarded: Served) -> None:
     client = guarded.client
-    asked = client.get("/queues")
-    assert (asked.status_code, 'value="/queues"' in asked.text) == (401, True)
+    refused = client.get("/queues")
+    assert (refused.status_code, 'value="/queues"' in refused.text) == (401, True)
     wrong = client.post("/login", data={"token": "wrong", "wanted": "/"})
     assert (wrong.status_code, dict(client.cookies)) == (403, {})
 

@@ -164,17 +164,17 @@ async def test_the_last_ones_stay_and_are_not_made_again(directory: Path) -> Non
     moments = PastStateCache(directory)
     seen: list[PastState] = []
 
-    def look(past: PastState, _gone: Flag) -> None:
+    def note(past: PastState, _gone: Flag) -> None:
         seen.append(past)
 
     for number in range(1, 9):
         assert await moments.read(request(), number, asks) == (number, number - 1)
-        await moments.read(request(), number, look)
-        await moments.read(request(), max(1, number - 1), look)
+        await moments.read(request(), number, note)
+        await moments.read(request(), max(1, number - 1), note)
     made = {id(past) for past in seen}
     assert len(made) == 8
     last = seen[-1]
-    await moments.read(request(), 8, look)
+    await moments.read(request(), 8, note)
     assert seen[-1] is seen[-3]
     assert seen[-1] is not last
     # One that was let go is made again.
@@ -188,13 +188,13 @@ async def test_it_is_made_once_for_all_who_look_at_it(directory: Path) -> None:
     moments = PastStateCache(directory)
     seen: list[PastState] = []
 
-    def look(past: PastState, _gone: Flag) -> None:
+    def note(past: PastState, _gone: Flag) -> None:
         seen.append(past)
 
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             for _ in range(10):
-                nursery.start_soon(moments.read, request(), 5, look)
+                nursery.start_soon(moments.read, request(), 5, note)
     assert len(seen) == 10
     assert len({id(past) for past in seen}) == 1
 

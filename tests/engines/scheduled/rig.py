@@ -51,9 +51,9 @@ class Rig:
             while await (await ask.bound()).ended() is not muster.Reason.COMPLETED:
                 pass
 
-    async def until(self, is_so: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         """Poll until a condition holds."""
-        while not await trio.to_thread.run_sync(is_so):  # noqa: ASYNC110 - there is no event
+        while not await trio.to_thread.run_sync(condition):  # noqa: ASYNC110 - there is no event
             await trio.sleep(0.05)
 
     async def at_rest(self) -> None:

@@ -83,11 +83,11 @@ def test_urgent_job_waits_with_plain_slurm_and_not_with_muster(cluster: Cluster)
     done = run_example()
 
     assert done.returncode == 0, done.stderr
-    plain, with_muster, asked, begins = done.stdout.splitlines()
+    plain, with_muster, ending, begins = done.stdout.splitlines()
     assert waited_s(plain, "plain Slurm") > 8
     assert waited_s(with_muster, "with Muster") < waited_s(plain, "plain Slurm") / 2
-    found = re.fullmatch(r"with Muster  (\S+) was asked to end at (\d+)", asked)
-    assert found is not None, asked
+    found = re.fullmatch(r"with Muster  (\S+) was asked to end at (\d+)", ending)
+    assert found is not None, ending
     assert int(found[2]) > 0
     assert begins == f"with Muster  {found[1]} begins at {found[2]}"
     assert cluster.jobs() == []

@@ -43,10 +43,10 @@ def disk() -> Generator[Disk]:
         yield one
 
 
-async def pass_until(clock: MockClock, is_so: Callable[[], bool]) -> None:
+async def pass_until(clock: MockClock, condition: Callable[[], bool]) -> None:
     """Let virtual time pass until a condition holds; threads have time to answer meanwhile."""
     with trio.fail_after(10 * TIMES.held_s):
-        while not is_so():
+        while not condition():
             await wait_all_tasks_blocked(0.01)
             clock.jump(0.25)
 

@@ -279,8 +279,8 @@ def test_other_web_sites_may_read_only_with_the_option(
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-origin"] == "*"
         assert answer.headers["access-control-allow-methods"] == "GET, OPTIONS"
-        asked = "X-Requested-With,Content-Type,Accept,Origin"
-        assert answer.headers["access-control-allow-headers"] == asked
+        headers = "X-Requested-With,Content-Type,Accept,Origin"
+        assert answer.headers["access-control-allow-headers"] == headers
         answer = other.client.options("/ws/v1/validate-conf", headers=origin)
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-methods"] == "OPTIONS, POST"
