@@ -142,7 +142,7 @@ def others(_: int) -> Iterator[Claim]:
         len(run.bound) == 50_000,
     )
     yield _at_most("YuniKorn's 50,000 pods: processor time", 122, run.cpu_s, "s")
-    yield _slurm_claim("one node", starts.Trial(logs.made(), "easy"))
+    yield _slurm_claim("one node", starts.Trial(logs.synthetic(), "easy"))
 
 
 def large(_: int) -> Iterator[Claim]:
@@ -150,7 +150,7 @@ def large(_: int) -> Iterator[Claim]:
     run = loads.replay(loads.kueue(loads.LARGE))
     waits_s = {"large": 98.8, "medium": 256.4, "small": 700.4}
     yield from _kueue_claim("Kueue's large scale", loads.LARGE, run, 1_179.4, waits_s)
-    yield _slurm_claim("500 nodes", starts.Trial(logs.made(), "easy", per_node=16))
+    yield _slurm_claim("500 nodes", starts.Trial(logs.synthetic(), "easy", per_node=16))
 
 
 def _kueue_claim(

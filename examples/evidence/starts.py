@@ -20,7 +20,7 @@ from rich import box
 from rich.table import Table
 from typing_extensions import override
 
-from examples.evidence.logs import Log, made, openb, philly, week, whole_nodes
+from examples.evidence.logs import Log, openb, philly, synthetic, week, whole_nodes
 from examples.evidence.named import NamedNodes
 from examples.evidence.plain import Job, Machine, Policy, simulate, write
 from examples.philly.demo import bound, run
@@ -123,11 +123,11 @@ class Outcome:
 def trials() -> Iterator[Trial]:
     """Yield the trials."""
     policies: tuple[Policy, ...] = ("fcfs", "easy")
-    pools = (week(), philly("0e4a51", 32), philly("2869ce", 16), openb(), made())
+    pools = (week(), philly("0e4a51", 32), philly("2869ce", 16), openb(), synthetic())
     for log in pools:
         for policy in policies:
             yield Trial(log, policy)
-    yield Trial(made(are_ended=False), "easy", has_states=True, apart=1_858)
+    yield Trial(synthetic(are_ended=False), "easy", has_states=True, apart=1_858)
     for nodes, apart in (
         (whole_nodes(week(), 16), 235),
         (whole_nodes(philly("2869ce", 16), 8), 95),

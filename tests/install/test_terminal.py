@@ -73,7 +73,7 @@ def test_bash_completes(tmp_path: Path, words: list[str], offered: list[str]) ->
     assert completed(tmp_path, "muster", *words) == offered
 
 
-def shown(*command: str) -> tuple[str, str]:
+def output_of(*command: str) -> tuple[str, str]:
     done = subprocess.run(
         command,
         env=environment(MANWIDTH="100", MANROFFOPT="-ww", LC_ALL="C.UTF-8", GROFF_NO_SGR="1"),
@@ -99,7 +99,7 @@ def shown(*command: str) -> tuple[str, str]:
 def test_the_manual_can_be_read(command: tuple[str, ...]) -> None:
     if shutil.which(command[0]) is None or shutil.which("col") is None:
         pytest.skip(f"{command[0]} or col is missing")
-    text, warnings = shown(*command, str(MANUAL))
+    text, warnings = output_of(*command, str(MANUAL))
 
     assert warnings == ""
     words = " ".join(text.split())

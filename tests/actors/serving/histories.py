@@ -210,11 +210,11 @@ def reconcile_ledger(scheduler: LedgerScheduler, ledger: Ledger) -> None:
     all_at_once(reconcile(ledger, scheduler.plain.machine))
 
 
-Shown = dict[str, list[object]]
+ListRows = dict[str, list[object]]
 """The rows of every list."""
 
 
-def shown(context: ReadContext) -> Shown:
+def list_rows(context: ReadContext) -> ListRows:
     """Return the rows of every list, with all their fields."""
     view, machine = context.view, context.machine
     apps = all_at_once(select_apps(context, AppFilter(), None, 10**9))
@@ -265,12 +265,12 @@ class StoredScheduler:
         checkpoints: After how many batches of events each checkpoint is taken.
 
     Attributes:
-        shown: The rows of every list after the last batch of each instant.
+        rows: The rows of every list after the last batch of each instant.
     """
 
     def __init__(self, directory: Path, checkpoints: Collection[int] = ()) -> None:
         self.keeper = Keeper(directory)
-        self.shown: dict[int, Shown] = {}
+        self.rows: dict[int, ListRows] = {}
         self.ledger, self._ask_index = Ledger(), AskIndex()
         all_at_once(self.ledger.load(()))
         self._index = self._runs = 0
@@ -286,7 +286,7 @@ class StoredScheduler:
             self._ask_index.observe(batch.events)
             self._index += batch.event_count
         note_queues(self.ledger, self.machine)
-        self.shown[at_us] = shown(ReadContext(self.machine, self.ledger, self._ask_index))
+        self.rows[at_us] = list_rows(ReadContext(self.machine, self.ledger, self._ask_index))
         self._runs += 1
         if self._runs in self._checkpoints:
             self.keeper.checkpoint()

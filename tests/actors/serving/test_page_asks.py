@@ -76,7 +76,7 @@ def text_of(response: httpx.Response) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", together)).split())
 
 
-def found(client: httpx.Client, path: str, /, **parameters: object) -> str:
+def page_text(client: httpx.Client, path: str, /, **parameters: object) -> str:
     known = {name: f"{value}" for name, value in parameters.items()}
     response = client.get(path, params=known or None)
     assert response.status_code == 200, response.text
@@ -115,7 +115,7 @@ def test_asks_are_found(service: ServiceThread, filters: dict[str, str], wanted:
 
 # PAGE-40
 def test_a_list_is_read_page_by_page(service: ServiceThread) -> None:
-    first = found(service.client, "/asks")
+    first = page_text(service.client, "/asks")
 
     assert "63 pending 0 parked 0 waiting 1 bound" in first
     assert "Next page" in first
@@ -153,7 +153,7 @@ def test_every_reason_has_words(service: ServiceThread) -> None:
 def test_an_ask_says_why_it_is_not_running(service: ServiceThread) -> None:
     linked = '<a href="/asks/shop/cart-7">'
     assert linked in service.client.get("/asks", params={"name": "cart-7"}).text
-    text = found(service.client, "/asks/shop/cart-7")
+    text = page_text(service.client, "/asks/shop/cart-7")
     for part in ("Queue root.web", "User ann", "Resources 4 cores", "Priority 0", "Added 2"):
         assert part in text
     assert "left root.web 2 cores" in text
@@ -162,7 +162,7 @@ def test_an_ask_says_why_it_is_not_running(service: ServiceThread) -> None:
 # PAGE-42
 @pytest.mark.parametrize("name", ["shop/cart-7", "train/worker-1"])
 def test_all_reasons_are_shown(service: ServiceThread, name: str) -> None:
-    text = found(service.client, f"/asks/{name}")
+    text = page_text(service.client, f"/asks/{name}")
 
     why = service.get(f"/api/v1/asks/{name}/why")["item"]
     for reason in why["reasons"]:
@@ -196,7 +196,7 @@ def test_what_would_help_comes_with_its_events(service: ServiceThread) -> None:
     # A quota may be tried on the history first.
     assert 'href="/config?queue=root.web">the editor' in response.text
     for path in ("/asks/shop/front/helps", "/asks/no/one/helps"):
-        assert "there is nothing to help." in found(service.client, path)
+        assert "there is nothing to help." in page_text(service.client, path)
 
 
 # PAGE-5
@@ -266,14 +266,14 @@ def test_what_lets_a_gang_start_at_all_is_said_first(tmp_path: Path) -> None:
             {**member, "count": 4, "gang": "ns/big"},
         )
         lack = "The gang needs 12 vcore in all; its queue root.web may have 8."
-        assert lack in found(service.client, "/gangs/ns/big")
+        assert lack in page_text(service.client, "/gangs/ns/big")
         item = service.get("/api/v1/asks/big/m-0/why", remedies="true")["item"]
         assert [one["message"] for one in item["shortfalls"]] == [lack]
         first, *_ = item["remedies"]
         assert first["text"] == "12 vcore instead of 8 as max of root.web"
         assert (first["node"], first["applicable"]) == (None, True)
         assert 7_200 <= first["starts"] < 7_260
-        text = found(service.client, "/asks/big/m-0/helps")
+        text = page_text(service.client, "/asks/big/m-0/helps")
         assert text.startswith(
             "It cannot start as things are. Each of these changes alone lets big/m-0 start: "
             "12 vcore instead of 8 as max of root.web It then starts at 20"
@@ -287,12 +287,12 @@ def test_what_lets_a_gang_start_at_all_is_said_first(tmp_path: Path) -> None:
 # PAGE-49
 def test_what_would_help_a_gang_is_said_of_the_gang(service: ServiceThread) -> None:
     helps = "/asks/train/worker-0/helps"
-    text = found(service.client, helps, whole="yes")
+    text = page_text(service.client, helps, whole="yes")
 
     assert "Each of these changes alone lets the gang start at once" in text
     assert "train/worker-0" not in text.replace('"ask": "train/worker-0"', "")
     assert "bound on" not in text
-    own = found(service.client, helps)
+    own = page_text(service.client, helps)
     assert "gets train/worker-0 bound at once, as its gang can start then" in own
 
 
@@ -301,14 +301,14 @@ def test_an_ask_that_is_over_keeps_its_page(tmp_path: Path) -> None:
     with ServiceThread(config=write_config(tmp_path)) as service:
         service.post(*EVENTS)
         service.post(release("front", message="done"))
-        text = found(service.client, "/asks/shop/front")
+        text = page_text(service.client, "/asks/shop/front")
 
         assert "front over" in text
         assert re.search(r"released \(completed\) on n1 : done.*bound on n1.*assigned", text)
         assert "This is what was decided since the service started" in text
         service.post({"op": "remove_app", "app": "shop"})
         for path in ("/apps/shop", "/asks/shop/front"):
-            assert "is over: it is in the state no more" in found(service.client, path)
+            assert "is over: it is in the state no more" in page_text(service.client, path)
         unknown = service.client.get("/asks/shopp/front")
         assert unknown.status_code == 404
         assert "shopp/front" in text_of(unknown)
@@ -320,13 +320,13 @@ def test_a_history_goes_on_in_the_store(tmp_path: Path) -> None:
     with ServiceThread(state, config) as service:
         service.post(*EVENTS)
         service.post(release("front"))
-        first = found(service.client, "/asks/shop/front")
+        first = page_text(service.client, "/asks/shop/front")
     with ServiceThread(state, config) as service:
         page = service.client.get("/asks/shop/front")
         assert "released" not in text_of(page)
         more = re.search(r'hx-get="(/asks/shop/front/earlier)" hx-vals=\'([^\']+)\'', page.text)
         assert more is not None
-        earlier = found(service.client, more[1], **json.loads(more[2]))
+        earlier = page_text(service.client, more[1], **json.loads(more[2]))
 
         lines = re.findall(r"(?:released \(completed\)|bound|assigned) on n1", first)
         assert lines == ["released (completed) on n1", "bound on n1", "assigned on n1"]
@@ -368,23 +368,23 @@ def test_a_history_is_of_one_ask_alone(tmp_path: Path, *, together: bool) -> Non
             service.post(release("again"), ASK, gone, LARGE)
         else:
             service.post(release("again"))
-            assert history_of(found(service.client, path)) == (
+            assert history_of(page_text(service.client, path)) == (
                 ["released (completed)", "bound", "assigned"],
                 [],
             )
             service.post(LARGE)
-        assert history_of(found(service.client, path))[0] == ["added"]
-        assert history_of(found(service.client, path, at=first))[0] == [
+        assert history_of(page_text(service.client, path))[0] == ["added"]
+        assert history_of(page_text(service.client, path, at=first))[0] == [
             "bound",
             "assigned",
             "added",
         ]
-        assert "released (completed)" in history_of(found(service.client, path))[1]
+        assert "released (completed)" in history_of(page_text(service.client, path))[1]
         # An application that comes anew has a new history, and so has its ask.
         service.post({"op": "remove_app", "app": "shop"})
         service.post(APP, ASK)
-        assert history_of(found(service.client, path))[0] == ["bound", "assigned", "added"]
-        own, former = history_of(found(service.client, "/apps/shop"))
+        assert history_of(page_text(service.client, path))[0] == ["bound", "assigned", "added"]
+        own, former = history_of(page_text(service.client, "/apps/shop"))
         assert own[-2:] == ["application New", "added"]
         assert own.count("assigned") == 1
         assert former.count("application New") == 1
@@ -392,18 +392,18 @@ def test_a_history_is_of_one_ask_alone(tmp_path: Path, *, together: bool) -> Non
         page = service.client.get(path)
         more = re.search(r'hx-get="([^"]+/earlier)" hx-vals=\'([^\']+)\'', page.text)
         assert more is not None
-        earlier = found(service.client, more[1], **json.loads(more[2]))
+        earlier = page_text(service.client, more[1], **json.loads(more[2]))
         assert re.findall(r"bound|assigned|released", earlier) == ["bound", "assigned"]
         assert "This is everything since it was added." in earlier
         service.post(release("again"))
-        text = found(service.client, path)
+        text = page_text(service.client, path)
         assert "again over" in text
         # Only its end is in memory; the rest of it, and no more, is in the store.
         assert history_of(text)[0] == ["released (completed)"]
         page = service.client.get(path)
         more = re.search(r'hx-get="([^"]+/earlier)" hx-vals=\'([^\']+)\'', page.text)
         assert more is not None
-        earlier = found(service.client, more[1], **json.loads(more[2]))
+        earlier = page_text(service.client, more[1], **json.loads(more[2]))
         assert re.findall(r"bound|assigned|released", earlier) == ["bound", "assigned"]
 
 
@@ -419,7 +419,7 @@ def test_an_ask_that_was_over_at_the_start_is_shown_alone(tmp_path: Path) -> Non
         page = service.client.get("/asks/shop/again")
         more = re.search(r'hx-get="([^"]+/earlier)" hx-vals=\'([^\']+)\'', page.text)
         assert more is not None
-        earlier = found(service.client, more[1], **json.loads(more[2]))
+        earlier = page_text(service.client, more[1], **json.loads(more[2]))
         assert re.findall(r"bound|assigned|released", earlier) == ["released", "bound", "assigned"]
         assert "the second" in earlier
 
@@ -430,13 +430,13 @@ def test_the_past_is_shown_as_it_was(tmp_path: Path) -> None:
         service.post(*EVENTS)
         then = service.get("/api/v1/asks")["time"]
         service.post(release("front", message="done"), {"op": "remove_app", "app": "train"})
-        assert "train/worker" not in found(service.client, "/asks")
+        assert "train/worker" not in page_text(service.client, "/asks")
 
-        text = found(service.client, "/asks/shop/front", at=then)
+        text = page_text(service.client, "/asks/shop/front", at=then)
         assert "front bound" in text
         assert "bound on n1" in text
         assert "released" not in text
-        text = found(service.client, "/asks/shop/cart-7", at=then)
+        text = page_text(service.client, "/asks/shop/cart-7", at=then)
         assert "QueueMax" in text
         assert "What would help is searched for in the present only" in text
         for path in ("/asks", "/apps/train", "/gangs", "/gangs/ml/bert", "/asks/train/worker-1"):
@@ -476,7 +476,7 @@ def test_the_output_of_a_command_is_shown(tmp_path: Path) -> None:
 
 # PAGE-46
 def test_an_application_has_its_asks_and_gangs(service: ServiceThread) -> None:
-    text = found(service.client, "/apps/train")
+    text = page_text(service.client, "/apps/train")
 
     item = service.get("/api/v1/apps/train")["item"]
     assert f"train {item['state']}" in text
@@ -485,7 +485,7 @@ def test_an_application_has_its_asks_and_gangs(service: ServiceThread) -> None:
     assert "3 pending 0 parked 0 waiting 0 bound" in text
     assert "Gangs ml/bert" in text
     assert "train/worker-2 pending" in text
-    assert "All asks of shop" in found(service.client, "/apps/shop")
+    assert "All asks of shop" in page_text(service.client, "/apps/shop")
     assert service.client.get("/apps/none").status_code == 404
 
 
@@ -499,36 +499,36 @@ def test_who_may_not_apply_a_change_sees_why(tmp_path: Path) -> None:
         helps, ask, own = "/asks/shop/cart-1/helps", "/asks/shop/cart-1", "/asks/train/worker-0"
 
         log_in(served.client, Role.READER)
-        shown = found(served.client, helps)
+        shown = page_text(served.client, helps)
         assert "This needs the role submitter" in shown
         assert '"op"' in shown
         assert "Apply" not in shown
-        assert "Cancel this" not in found(served.client, ask)
+        assert "Cancel this" not in page_text(served.client, ask)
         log_in(served.client, Role.SUBMITTER)
-        shown = found(served.client, helps)
+        shown = page_text(served.client, helps)
         assert "op: this needs the role admin" in shown
         assert "Apply" not in shown
-        assert "app: 'shop' belongs to 'ann'" in found(served.client, ask)
-        assert "Cancel this ask" in found(served.client, own)
-        assert "belongs to" not in found(served.client, own)
+        assert "app: 'shop' belongs to 'ann'" in page_text(served.client, ask)
+        assert "Cancel this ask" in page_text(served.client, own)
+        assert "belongs to" not in page_text(served.client, own)
         log_in(served.client, Role.ADMIN)
-        assert "Apply" in found(served.client, helps)
+        assert "Apply" in page_text(served.client, helps)
 
 
 # PAGE-48
 def test_gangs_are_found(service: ServiceThread) -> None:
-    text = found(service.client, "/gangs")
+    text = page_text(service.client, "/gangs")
 
     assert f"ml/bert Gathering 0 of 3 needed, 3 missing {Code.GANG_CYCLE_INVALID.summary}" in text
     assert rows(service, "/gangs", name="BER", state="Gathering", queue="root.ml") == ["ml/bert"]
     for filters in ({"name": "x"}, {"state": "Satisfied"}, {"queue": "root.web"}):
         assert rows(service, "/gangs", **filters) == []
-        assert "No gang matches" in found(service.client, "/gangs", **filters)
+        assert "No gang matches" in page_text(service.client, "/gangs", **filters)
 
 
 # PAGE-49
 def test_a_gang_sums_up_why_it_does_not_start(service: ServiceThread) -> None:
-    text = found(service.client, "/gangs/ml/bert")
+    text = page_text(service.client, "/gangs/ml/bert")
 
     assert "Needs 3 members with a node before any of them is bound" in text
     assert "Missing 3 members with a node" in text
@@ -557,7 +557,7 @@ def test_the_example_of_a_reason_is_the_member_that_was_added_first(tmp_path: Pa
             {**member, "ask": "worker-11", "priority": 0},
         )
 
-        text = found(service.client, "/gangs/ns/pair")
+        text = page_text(service.client, "/gangs/ns/pair")
 
         assert "2 members : holds a node and waits for the rest of its gang" in text
         assert "For example train/worker-9 :" in text

@@ -149,7 +149,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]
         yield running
 
 
-def shown(service: ServiceThread, path: str) -> str:
+def text_at(service: ServiceThread, path: str) -> str:
     """Return the text of a page, without its marks."""
     response = service.client.get(path)
     assert response.status_code == 200, response.text
@@ -160,7 +160,7 @@ def shown(service: ServiceThread, path: str) -> str:
 
 # PAGE-81
 def test_the_overview_names_who_has_a_reservation(service: ServiceThread) -> None:
-    text = shown(service, "/")
+    text = text_at(service, "/")
 
     assert "2 reservations nodes that are reserved" in text
     table = text[text.index("Reserved Nodes that are reserved") :]
@@ -171,32 +171,32 @@ def test_the_overview_names_who_has_a_reservation(service: ServiceThread) -> Non
 
 # PAGE-81
 def test_the_page_of_a_node_says_for_whom_it_is_reserved(service: ServiceThread) -> None:
-    text = shown(service, "/nodes/n1")
+    text = text_at(service, "/nodes/n1")
 
     assert "schedulable reserved" in text
     assert re.search(r"For When By backfill of Resources Gang new/wide from 20\d\d", text)
     assert "new/next" not in text
-    assert shown(service, "/nodes").count("schedulable reserved") == 2
+    assert text_at(service, "/nodes").count("schedulable reserved") == 2
 
 
 # PAGE-80, PAGE-81
 def test_the_page_of_an_ask_says_what_it_has_and_where_it_stands(service: ServiceThread) -> None:
-    text = shown(service, "/asks/new/wide")
+    text = text_at(service, "/asks/new/wide")
 
     assert re.search(r"Reserved for it n1 from 20\d\d-.{15,40}, by backfill of root\.q", text)
     assert "When will it start? It is number 1 of all pending asks in order." in text
     assert re.search(r"reserved on n1 from 20\d\d", text)
     assert re.search(r"Reserved for it: n1 from .*, when old/long on n1 is expected to end\.", text)
-    assert "as soon as an ask ends of which no end is known" in shown(service, "/asks/new/next")
-    assert re.search(r"reserved: n1 from 20\d\d", shown(service, "/asks"))
-    assert "When will it start?" not in shown(service, "/asks/old/long")
+    assert "as soon as an ask ends of which no end is known" in text_at(service, "/asks/new/next")
+    assert re.search(r"reserved: n1 from 20\d\d", text_at(service, "/asks"))
+    assert "When will it start?" not in text_at(service, "/asks/old/long")
 
 
 # PAGE-41, OUTLOOK-8, OUTLOOK-9
 def test_the_page_of_an_ask_that_runs_says_when_it_ends_and_whom_it_passed(
     service: ServiceThread,
 ) -> None:
-    text = shown(service, "/asks/new/small")
+    text = text_at(service, "/asks/new/small")
 
     date = r"20\d\d-\S+ \S+"
     assert re.search(rf"Expected to end {date} ", text)
@@ -205,13 +205,13 @@ def test_the_page_of_an_ask_that_runs_says_when_it_ends_and_whom_it_passed(
         r"end by .{15,40}\. It passed new/next, with a reservation whose start was not known: ",
         text,
     )
-    assert "Whom it passed" not in shown(service, "/asks/old/long")
-    assert "Expected to end" not in shown(service, "/asks/old/open")
+    assert "Whom it passed" not in text_at(service, "/asks/old/long")
+    assert "Expected to end" not in text_at(service, "/asks/old/open")
 
 
 # PAGE-65, PAGE-66
 def test_what_happened_in_a_span_tells_reservations(service: ServiceThread) -> None:
-    text = shown(
+    text = text_at(
         service, f"/time?{urlencode({'from': '0', 'until': service.get('/api/v1/asks')['at']})}"
     )
 
@@ -221,7 +221,7 @@ def test_what_happened_in_a_span_tells_reservations(service: ServiceThread) -> N
 
 # PAGE-42
 def test_the_start_that_would_be_delayed_is_a_date(service: ServiceThread) -> None:
-    text = shown(service, "/asks/new/held")
+    text = text_at(service, "/asks/new/held")
 
     assert re.search(r"It fits on n1 and is held back: .* which starts at 20\d\d-\d\d-\d\d ", text)
 
@@ -231,11 +231,11 @@ def test_a_copy_of_the_state_says_when_an_ask_starts(service: ServiceThread) -> 
     page = service.client.get("/asks/new/wide").text
     assert 'hx-get="/asks/new/wide/starts" hx-trigger="load, again"' in page
 
-    text = shown(service, "/asks/new/wide/starts")
+    text = text_at(service, "/asks/new/wide/starts")
     assert re.search(r"It would fit alone at 20\d\d.* It starts at 20\d\d", text)
     assert "Forecast again" in text
-    assert "It would fit alone now." in shown(service, "/asks/new/held/starts")
-    assert "It is not pending any more." in shown(service, "/asks/old/long/starts")
+    assert "It would fit alone now." in text_at(service, "/asks/new/held/starts")
+    assert "It is not pending any more." in text_at(service, "/asks/old/long/starts")
     at = service.client.get("/asks/new/wide/starts", params={"at": "10"})
     assert at.status_code == 409
     assert "forecast in the present only" in at.text

@@ -10,7 +10,7 @@ import pytest
 
 from muster.service.page.renderer import ask_name, name_of
 from tests.actors.serving.served import ServiceThread
-from tests.actors.serving.test_page_asks import found
+from tests.actors.serving.test_page_asks import page_text
 
 
 # PAGE-71
@@ -72,7 +72,7 @@ def test_until_when_an_ask_backs_off_is_a_date(service: ServiceThread, path: str
     until = origin + timedelta(seconds=item["item"]["backs_off_until"])
     date = f"{until.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
-    text = found(service.client, path)
+    text = page_text(service.client, path)
     assert f"not tried before {date}, " in text
     assert " h 59 min from now" in text or "2 h from now" in text
     if path == "/asks/test/flaky":

@@ -41,7 +41,7 @@ from muster_core.config import default_configuration
 from muster_core.decisions import Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, RemoveNode
 from muster_core.structures.steps import Steps
-from tests.actors.serving.histories import Shown, StoredScheduler, shown
+from tests.actors.serving.histories import ListRows, StoredScheduler, list_rows
 from tests.actors.state_directories import ONE, S
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.eviction_strategies import evictions
@@ -52,15 +52,15 @@ from tests.naive.strategies import scenarios
 from tests.share import share
 
 
-def past_rows(directory: Path, at_us: int) -> Shown:
+def past_rows(directory: Path, at_us: int) -> ListRows:
     """Return the rows of every list at an instant of the past."""
     with StateReader(directory) as reader:
         number = reader.batch_at(at_us)
     past = rebuild_state(directory, number, Flag())
     assert past.number == number
     # To read a later instant before the next batch changes nothing.
-    shown(ReadContext(past.machine_at(at_us + 1), past.ledger, past.ask_index))
-    return shown(ReadContext(past.machine_at(at_us), past.ledger, past.ask_index))
+    list_rows(ReadContext(past.machine_at(at_us + 1), past.ledger, past.ask_index))
+    return list_rows(ReadContext(past.machine_at(at_us), past.ledger, past.ask_index))
 
 
 def compare(steps: list[Step], checkpoints: list[int], pruned: float = 0) -> None:
@@ -68,12 +68,12 @@ def compare(steps: list[Step], checkpoints: list[int], pruned: float = 0) -> Non
     with tempfile.TemporaryDirectory() as folder:
         live = StoredScheduler(Path(folder) / "state", checkpoints)
         live.play(steps)
-        instants = list(live.shown)
+        instants = list(live.rows)
         if pruned and instants:
             live.keeper.prune(instants[int(len(instants) * pruned)])
         directory = live.close()
         kept = history_extent(directory)
-        for at_us, rows in live.shown.items():
+        for at_us, rows in live.rows.items():
             if kept is not None and at_us >= kept.first_us:
                 assert past_rows(directory, at_us) == rows
 

@@ -27,7 +27,7 @@ from muster.service.options import (
 )
 from tests.actors.cli.helpers import run
 from tests.actors.serving.served import CONFIG, Served, ServiceThread
-from tests.actors.serving.test_page_asks import found, rows
+from tests.actors.serving.test_page_asks import page_text, rows
 
 Item = dict[str, Any]
 
@@ -304,25 +304,25 @@ def test_muster_cancel_leaves_pods_to_their_cluster(service: ServiceThread) -> N
 
 # POD-13
 def test_the_page_leaves_pods_to_their_cluster(service: ServiceThread) -> None:
-    text = found(service.client, "/asks/train/w0")
+    text = page_text(service.client, "/asks/train/w0")
     assert "Its cluster ends it: kubectl -n ml delete pod Train-0" in text
     assert "Cancel this ask" not in text
-    assert "Cancel this ask" in found(service.client, "/asks/etl/load")
-    text = found(service.client, "/apps/train")
+    assert "Cancel this ask" in page_text(service.client, "/asks/etl/load")
+    text = page_text(service.client, "/apps/train")
     assert "Their cluster ends them: kubectl -n ml delete Job/train" in text
     assert "Cancel this application" not in text
-    assert "Cancel this application" in found(service.client, "/apps/etl")
+    assert "Cancel this application" in page_text(service.client, "/apps/etl")
 
 
 # POD-14
 def test_the_page_shows_pods(service: ServiceThread) -> None:
-    text = found(service.client, "/asks/train/w0")
+    text = page_text(service.client, "/asks/train/w0")
     assert "Namespace ml Pod Train-0 Owner Job/train Queue" in text
-    assert "Namespace shop Pod web-0 Queue" in found(service.client, "/asks/web/one")
-    assert "Namespace" not in found(service.client, "/asks/etl/load")
-    assert "train/w0 pod ml/Train-0 of Job/train" in found(service.client, "/asks")
-    assert "Namespace ml Owner Job/train" in found(service.client, "/apps/train")
-    assert "train/w0 pod ml/Train-0 of Job/train" in found(service.client, "/nodes/n1")
+    assert "Namespace shop Pod web-0 Queue" in page_text(service.client, "/asks/web/one")
+    assert "Namespace" not in page_text(service.client, "/asks/etl/load")
+    assert "train/w0 pod ml/Train-0 of Job/train" in page_text(service.client, "/asks")
+    assert "Namespace ml Owner Job/train" in page_text(service.client, "/apps/train")
+    assert "train/w0 pod ml/Train-0 of Job/train" in page_text(service.client, "/nodes/n1")
 
 
 # POD-14
@@ -498,13 +498,13 @@ def test_the_list_of_pods_without_an_ask(cluster: ServiceThread) -> None:
     head, *lines = table(cluster, "pods", "--state", "none", "-n", "shop")
     assert head == ["namespace", "pod", "reasons"]
     assert lines[0] == ["shop", "lost", f"NotQueued: {REFUSED}"]
-    assert "3 pods without an ask: 2 NotSupported, 1 NotQueued" in found(cluster.client, "/")
+    assert "3 pods without an ask: 2 NotSupported, 1 NotQueued" in page_text(cluster.client, "/")
 
 
 # POD-31
 def test_a_service_without_a_cluster_has_no_pods_without_an_ask(service: ServiceThread) -> None:
     assert service.all("/api/v1/pods-without-ask") == []
-    assert "without an ask" not in found(service.client, "/")
+    assert "without an ask" not in page_text(service.client, "/")
     assert output_of(service, "get", "pods", "--state", "none") == "no pods without ask\n"
 
 
