@@ -41,7 +41,7 @@ class Submitter:
     Args:
         world: The world.
         random: Its source of chance.
-        name: Its name, which nobody else has.
+        name: Its unique name.
     """
 
     def __init__(self, world: World, random: Random, name: str) -> None:
@@ -153,7 +153,7 @@ class Reader:
     Args:
         world: The world.
         random: Its source of chance.
-        name: Its name, which nobody else has.
+        name: Its unique name.
     """
 
     def __init__(self, world: World, random: Random, name: str) -> None:

@@ -359,7 +359,7 @@ class Drawing:
 
     Args:
         random: The source of chance.
-        name: The beginning of markers and keys, which nobody else has.
+        name: The unique beginning of markers and keys.
     """
 
     def __init__(self, random: Random, name: str) -> None:

@@ -115,7 +115,7 @@ class Account:
         """Read the new batches of the store; return the faults of the store and of answers.
 
         Args:
-            directory: The state directory; nobody writes to it.
+            directory: The state directory, to which no process writes.
         """
         faults: list[str] = []
         with StateReader(directory) as reader:

@@ -19,7 +19,7 @@ from tests.engines import cluster as clusters
 from tests.engines.cluster import PATIENCE_S, Cluster, ClusterError, wait_until
 from tests.engines.daemons import running_in, state_of
 
-# A task on each node: what Ray says of the cluster, and who runs there.
+# A task on each node: the cluster as Ray shows it, and the processes there.
 PROGRAM = """
 import importlib, json, os, sys
 ray = importlib.import_module("ray")

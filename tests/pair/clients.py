@@ -59,7 +59,7 @@ class Submitter:
     Args:
         world: What it knows.
         random: Its source of chance.
-        name: Its name, which nobody else has.
+        name: Its unique name.
         tells_term: Whether it tells servers of the highest term that it has heard of.
     """
 

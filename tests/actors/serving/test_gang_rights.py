@@ -357,7 +357,7 @@ def test_a_name_that_another_lists_in_the_same_request_is_still_theirs(people: P
 
 
 def test_a_list_that_does_not_count_yet_cannot_tie_a_gang_later(people: People) -> None:
-    # INPUT-24: bob says which gangs he needs before anybody has them, and defines his own later.
+    # INPUT-24: bob lists the gangs that he needs before they exist, and defines his own later.
     people.submit(
         ask("of-bob", "early", annotations=marked("ties", groups='["default/tied"]')), who="bob"
     )

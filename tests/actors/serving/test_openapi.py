@@ -225,7 +225,7 @@ class Place:
         if self.is_yunikorns:
             return Role.READER
         if self.site:
-            return Role.ANYONE  # The files of YuniKorn's web UI, which anybody can build.
+            return Role.ANYONE  # The files of YuniKorn's web UI, which are public.
         return LEAST["GET" if method == "HEAD" else method, self.path]
 
     @override

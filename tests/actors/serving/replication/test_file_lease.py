@@ -51,7 +51,7 @@ async def pass_until(clock: MockClock, condition: Callable[[], bool]) -> None:
             clock.jump(0.25)
 
 
-# -- who has it ---------------------------------------------------------------------------------
+# -- the holder ---------------------------------------------------------------------------------
 
 
 # REPLICA-24, REPLICA-25

@@ -262,7 +262,7 @@ def test_a_stream_begins_with_the_latest(served: Served) -> None:
 # REST-17
 def test_there_are_only_so_many_streams(served: Served) -> None:
     path = "/ws/v1/events/stream"
-    readers: list[Iterator[str]] = []  # A reader that nobody has ends its stream.
+    readers: list[Iterator[str]] = []  # A reader without a reference ends its stream.
     with ExitStack() as stack:
         for _ in range(PER_HOST):
             answer = stack.enter_context(served.client.stream("GET", path))
