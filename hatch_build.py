@@ -71,7 +71,7 @@ class CompiledCore(BuildHookInterface[Any]):
 
     @override
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove what is in the wheel now."""
+        """Remove the files that are in the wheel now."""
         if self._made is not None:
             self._made.cleanup()
 
@@ -128,7 +128,7 @@ def _build(modules: list[Any], into: str, cores: int = 1) -> None:
 
 
 def prepare(text: str, classes: set[str], imported: set[str]) -> str:
-    """Return a module with what Cython compiles to the same behaviour; each line keeps its number.
+    """Return a module rewritten for Cython with the same behaviour; each line keeps its number.
 
     Decorators and bases that only type checkers need are left out, and ``__slots__``. To Cython, an
     annotation is a type of C, so that a ``float`` is not an int and a ``str`` no subclass. So only
@@ -200,7 +200,7 @@ def _type(annotation: ast.expr, classes: set[str], bounds: Mapping[str, str]) ->
 
 
 def _bounds(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield the type variables of a module, with the classes that they stand for."""
+    """Yield the type variables of a module, with their bounds."""
     for node in tree.body:
         match node:
             case ast.Assign(

@@ -38,7 +38,7 @@ PRIORITIES: Final = 5
 BATCHES: Final = 2 * LIMIT
 
 
-class Full:
+class FullCluster:
     """A full cluster.
 
     Args:
@@ -57,10 +57,10 @@ class Full:
         self._scheduler.submit(AddAsk(app="0", ask="run", resources=vcores(1), count=BATCHES))
         self._scheduler.settle()
         for _ in range(LIMIT):
-            self._batch(pending // LIMIT)
+            self._run_batch(pending // LIMIT)
         self._first = self._second
 
-    def _batch(self, asks: int) -> None:
+    def _run_batch(self, asks: int) -> None:
         self._second += 1
         for _ in range(asks):
             at, self._added = self._added, self._added + 1
@@ -73,15 +73,15 @@ class Full:
             self._scheduler.submit(ask, self._second * MICROSECONDS)
         self._scheduler.settle()
 
-    def batches(self) -> float:
-        """Let as many batches follow as an ask can age seconds; return the seconds of one."""
+    def time_batches(self) -> float:
+        """Run one batch for each second that an ask can age; return the seconds of one."""
         self._scheduler.announced.clear()
         start = time.process_time()
         for _ in range(LIMIT):
             self._scheduler.submit(
                 Release("0", f"run-{self._second - self._first}"), self._second * MICROSECONDS
             )
-            self._batch(1)
+            self._run_batch(1)
         return (time.process_time() - start) / LIMIT
 
 
@@ -93,10 +93,10 @@ def measure(scale: float) -> list[Figure]:
     """
     gc.disable()  # Its pauses would depend on the number of objects.
     pending = max(LIMIT, int(PENDING * scale))
-    aging, plain = Full(MICROSECONDS, pending), Full(0, pending)
+    aging, plain = FullCluster(MICROSECONDS, pending), FullCluster(0, pending)
     found: list[Figure] = []
     for when in ("while asks come to their limit", "after that"):
-        with_s, without_s = aging.batches(), plain.batches()
+        with_s, without_s = aging.time_batches(), plain.time_batches()
         found.append(
             Figure(
                 "aging",

@@ -44,7 +44,7 @@ HOUR_US: Final = 3_600 * MICROSECONDS
 SECOND_US: Final = MICROSECONDS
 
 
-class Full:
+class FullCluster:
     """A full cluster.
 
     Args:
@@ -73,7 +73,7 @@ class Full:
         self._added = 0
 
     def _fill(self, nodes: int) -> None:
-        """Let asks run everywhere, which end in one to eight hours."""
+        """Fill all nodes with asks that end in one to eight hours."""
         self.scheduler.submit(AddApp(app="runs", queue="root.all"))
         for at in range(nodes * SLOTS // 4):
             size = SIZES[at % len(SIZES)]
@@ -92,7 +92,7 @@ class Full:
         self.scheduler.settle()
 
     def _wait(self, nodes: int) -> None:
-        """Let a wide gang wait, and many asks behind it."""
+        """Add a wide gang that waits, and many asks behind it."""
         wide = min(16, nodes)
         self.scheduler.submit(AddApp(app="wide", queue="root.all"))
         self.scheduler.submit(AddGang("default/wide", GangFields(min_member=wide)))
@@ -154,7 +154,7 @@ def measure(scale: float) -> list[Figure]:
     gc.disable()  # Its pauses would depend on the number of objects.
     nodes = max(20, int(NODES * scale))
     held, plain = (
-        Full(order, nodes) for order in (SchedulingOrder.BACKFILL, SchedulingOrder.GREEDY)
+        FullCluster(order, nodes) for order in (SchedulingOrder.BACKFILL, SchedulingOrder.GREEDY)
     )
     batches = min(BATCHES, nodes)
     times = {

@@ -88,8 +88,8 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 
 @final
 @attrs.frozen
-class Replayed:
-    """What a replay has decided.
+class ReplayResult:
+    """The result of a replay.
 
     Attributes:
         took_s: The seconds of the processor.
@@ -185,7 +185,7 @@ def _run_for_us(random: Random, limit_us: int) -> int:
     return max(MICROSECONDS, int(limit_us * share) // MICROSECONDS * MICROSECONDS)
 
 
-def replay(variant: Variant, scale: float = 1.0) -> Replayed:
+def replay(variant: Variant, scale: float = 1.0) -> ReplayResult:
     """Replay the jobs, and measure it.
 
     Args:
@@ -204,7 +204,7 @@ def replay(variant: Variant, scale: float = 1.0) -> Replayed:
     decisions = [(one.at_us, one.decision) for one in scheduler.announced]
     digest = hashlib.sha256("\n".join(f"{at} {one}" for at, one in decisions).encode()).hexdigest()
     bound = sum(one.kind is Kind.BOUND for _, one in decisions)
-    return Replayed(took_s, bound, _backlog(events, decisions), digest)
+    return ReplayResult(took_s, bound, _backlog(events, decisions), digest)
 
 
 def _backlog(events: Iterable[tuple[int, Event]], decisions: Iterable[tuple[int, Decision]]) -> int:

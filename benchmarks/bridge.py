@@ -123,15 +123,15 @@ async def measure_once(scheduler: Scheduler, host: Host, asks: int) -> Figures:
         await scheduler.settle()
         took.append(time.perf_counter() - before)
 
-    async def some() -> None:
+    async def call_repeatedly() -> None:
         for _ in range(CALLS // AT_ONCE):
             await scheduler.settle()
 
     start = time.perf_counter()
-    await host.together(some, AT_ONCE)
+    await host.together(call_repeatedly, AT_ONCE)
     at_once_s = time.perf_counter() - start
 
-    async def quiet() -> None:
+    async def rest() -> None:
         await host.sleep(QUIET_S)
 
     events = list(load(asks))  # not while the lag is measured: it is not the scheduler's work
@@ -139,7 +139,7 @@ async def measure_once(scheduler: Scheduler, host: Host, asks: int) -> Figures:
     async def batch() -> None:
         await scheduler.submit_many(events)
 
-    _, quiet_lags = await lag(host, quiet)
+    _, quiet_lags = await lag(host, rest)
     lags: list[float] = []
     rounds: list[float] = []
     for _ in range(BATCHES):
@@ -272,7 +272,7 @@ def measure(scale: float) -> list[Figure]:
     return found
 
 
-def middle(results: Sequence[Figures]) -> Figures:
+def medians_of(results: Sequence[Figures]) -> Figures:
     """Return the medians."""
     names = [field.name for field in attrs.fields(Figures)]
     return Figures(**{name: median(getattr(one, name) for one in results) for name in names})
@@ -333,7 +333,7 @@ def main(arguments: Sequence[str]) -> None:
         for name, turn in turns.items():
             gc.collect()
             results[name].append(turn())
-    medians = {name: middle(found) for name, found in results.items()}
+    medians = {name: medians_of(found) for name, found in results.items()}
     if options.json:
         figures = {name: attrs.asdict(one) for name, one in medians.items()}
         print(json.dumps({"asks": asks, "repeats": options.repeats, "medians": figures}))

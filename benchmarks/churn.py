@@ -62,18 +62,18 @@ def seconds(last: int) -> Iterator[tuple[int, list[Event]]]:
     second = 0
     while later or second <= last:
         if second <= last:
-            _come(second, later)
+            _plan_app(second, later)
         events = later.pop(second, [])
         if events:
             yield second * SECOND, events
         second += 1
 
 
-def _come(second: int, later: defaultdict[int, list[Event]]) -> None:
+def _plan_app(second: int, later: defaultdict[int, list[Event]]) -> None:
     """Add an application, and plan its later events."""
     app = f"app-{second}"
-    made = second % 5 == 0
-    path = f"root.made.q{second % 50}" if made else f"root.l{second % LEAVES}"
+    is_dynamic = second % 5 == 0
+    path = f"root.made.q{second % 50}" if is_dynamic else f"root.l{second % LEAVES}"
     later[second].append(AddApp(app, path, tags={"at": str(second)}))
     size = Resources({"vcore": 100 + second % 997, "memory": 2**28})
     # Two that end by themselves, one that would not in a month, and one that fits nowhere.
@@ -87,14 +87,14 @@ def _come(second: int, later: defaultdict[int, list[Event]]) -> None:
     later[second + 45].append(Release(app, "long"))
     later[second + 60].append(RemoveAsk(app, "nowhere"))
     if second % 20 == 0:
-        _come_together(second, later)
+        _plan_gangs(second, later)
     if second % 300 == 0:
         name = f"spare-{second}"
         later[second].append(AddNode(name, Resources({"vcore": 8_000, "memory": 2**34})))
         later[second + 900].append(RemoveNode(name))
 
 
-def _come_together(second: int, later: defaultdict[int, list[Event]]) -> None:
+def _plan_gangs(second: int, later: defaultdict[int, list[Event]]) -> None:
     """Add two gangs, one of which never has all its members."""
     size = Resources({"vcore": 1_000, "memory": 2**30})
     for name, members in (("whole", 4), ("part", 3)):

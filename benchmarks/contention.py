@@ -27,7 +27,7 @@ def vcores(amount: int) -> Resources:
     return Resources({"vcore": amount})
 
 
-class Mixed:
+class ContendedCluster:
     """The cluster of W2, with room for two thirds of the asks.
 
     Args:
@@ -78,8 +78,8 @@ class Mixed:
             )
         )
 
-    def take(self, app: str, size: int) -> float:
-        """Let an ask evict what it needs; return the seconds of that batch."""
+    def evict(self, app: str, size: int) -> float:
+        """Add an ask that evicts others; return the seconds of that batch."""
         self._numbers += 1
         self.scheduler.submit(
             AddAsk(
@@ -95,10 +95,10 @@ class Mixed:
 
     def plan(self, app: str, size: int) -> float:
         """Return the seconds of the plan of an ask's evictions, if nothing has changed before."""
-        self.take(app, size)
-        return median(self.take(app, size) for _ in range(PLANS))
+        self.evict(app, size)
+        return median(self.evict(app, size) for _ in range(PLANS))
 
-    def add_vain(self) -> None:
+    def add_futile(self) -> None:
         """Add asks to all leaves that may preempt, but find no lower priority to preempt."""
         for at in range(100):
             name = f"vain-{at}"
@@ -109,7 +109,7 @@ class Mixed:
                 )
         self.scheduler.settle()
 
-    def change(self) -> float:
+    def replace(self) -> float:
         """Release an ask, which makes room for another one; return the seconds of that batch."""
         app, ask = self._bound.pop()
         self.scheduler.submit(Release(app, ask))
@@ -128,7 +128,7 @@ def _queue(path: str, children: Sequence[QueueConfig] = ()) -> QueueConfig:
     )
 
 
-class Stretches:
+class StretchTimer:
     """Measures how long a scheduler decides without a pause.
 
     Args:

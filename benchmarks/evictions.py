@@ -28,7 +28,7 @@ import attrs
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contention import SETTINGS, Mixed, Stretches, vcores
+from benchmarks.contention import SETTINGS, ContendedCluster, StretchTimer, vcores
 from benchmarks.figures import Figure
 from muster_core.config.model import Configuration, Limits, QueueConfig, Settings
 from muster_core.coordinator.plain_scheduler import PlainScheduler
@@ -60,7 +60,7 @@ class Case:
     config: Callable[[int], tuple[QueueConfig, ...]]
     waiting: Callable[[int], Iterator[Event]]
     priority_class: str | None = None
-    takes: bool = False
+    evicts: bool = False
 
 
 def leaves(
@@ -156,28 +156,28 @@ CASES = (
         "a hundred claims that are met",
         lambda _: (*leaves(), owed(1_000)),
         asks("root.owed"),
-        takes=True,
+        evicts=True,
     ),
     Case(
         "reclaim 20",
         "the same, of 20 to 29",
         lambda _: (*leaves(), owed(10_000)),
         asks("root.owed", 20),
-        takes=True,
+        evicts=True,
     ),
     Case(
         "preempt",
         "a hundred asks that preempt",
         lambda _: (*leaves(), owed(0)),
         asks("root.owed", priority_class="high"),
-        takes=True,
+        evicts=True,
     ),
     Case(
         "preempt max",
         "the same, in a queue at its max",
         lambda most: leaves(most=most // LEAVES),
         asks("root.l0", priority_class="high"),
-        takes=True,
+        evicts=True,
     ),
 )
 
@@ -235,8 +235,8 @@ def time_case(case: Case, nodes: int, *, enabled: bool) -> tuple[float, float, i
         scheduler.settle()
     each = (time.process_time() - start) / BATCHES
     reasons = (Reason.RECLAIMED, Reason.PREEMPTED)
-    taken = sum(one.decision.reason in reasons for one in scheduler.announced)
-    return first, each, taken
+    evicted = sum(one.decision.reason in reasons for one in scheduler.announced)
+    return first, each, evicted
 
 
 SIZES = (400, 1_000, 5_000)
@@ -251,18 +251,18 @@ def measure(scale: float) -> list[Figure]:
     """
     gc.disable()  # Its pauses would count as stretches, and depend on the number of objects.
     nodes = max(1, int(NODES * scale))
-    full = Mixed(nodes, SLOTS)
-    stretches = Stretches(full.scheduler)
-    first = full.take("urgent", SIZES[0])
+    full = ContendedCluster(nodes, SLOTS)
+    stretches = StretchTimer(full.scheduler)
+    first = full.evict("urgent", SIZES[0])
     figures = [Figure("evictions", "the first search", 1e3 * first, "ms")]
     plans: dict[tuple[str, int], float] = {}
     for app, means in (("owed", "reclaim"), ("urgent", "preemption")):
         for size in SIZES:
             plans[app, size] = full.plan(app, size)
             figures.append(Figure("evictions", f"{means} of {size}", 1e3 * plans[app, size], "ms"))
-    before = median(full.change() for _ in range(BATCHES))
-    full.add_vain()
-    after = median(full.change() for _ in range(BATCHES))
+    before = median(full.replace() for _ in range(BATCHES))
+    full.add_futile()
+    after = median(full.replace() for _ in range(BATCHES))
     added = f"{1e3 * (after - before):.2f} ms"
     figures += [
         Figure("evictions", "1,000 asks in vain, a batch", after / before, "× without", raw=added),
@@ -286,7 +286,7 @@ def _growth(
     """Return the largest factor by which the cost of a plan grows with ten times the size."""
     for nodes, asks in sizes:
         if (nodes, asks) not in known:
-            made = Mixed(nodes, asks)
+            made = ContendedCluster(nodes, asks)
             wanted = [(app, SIZES[0]) for app in ("owed", "urgent")]
             known[nodes, asks] = {(app, size): made.plan(app, size) for app, size in wanted}
     for app, means in (("owed", "reclaim"), ("urgent", "preemption")):
@@ -308,14 +308,14 @@ def main(arguments: Sequence[str]) -> None:
     for case in CASES:
         if options.names and case.name not in options.names:
             continue
-        first, each, taken = time_case(case, nodes, enabled=True)
+        first, each, evicted = time_case(case, nodes, enabled=True)
         gc.collect()
         _, without, _ = time_case(case, nodes, enabled=False)
         gc.collect()
         table.add_row(
             case.name,
             case.about,
-            f"{taken:,}",
+            f"{evicted:,}",
             f"{first * 1e3:,.1f}",
             f"{each * 1e3:.2f}",
             f"{without * 1e3:.2f}",

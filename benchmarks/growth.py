@@ -77,7 +77,7 @@ class Cluster:
             found = found.children[0]
         return found.path
 
-    def nodes_come(self) -> Iterator[Event]:
+    def node_events(self) -> Iterator[Event]:
         """Return the nodes."""
         largest = 1_000 + self.shapes
         fitting = self.asks * self.room if self.running is None else self.running
@@ -85,7 +85,7 @@ class Cluster:
         for at in range(self.nodes):
             yield AddNode(node=f"node-{at:05}", capacity=capacity)
 
-    def asks_come(self) -> Iterator[Event]:
+    def ask_events(self) -> Iterator[Event]:
         """Return the applications with their asks."""
         leaves = [self.leaf(at) for at in range(LEAVES)]
         for at in range(self.apps):
@@ -204,10 +204,10 @@ def measure(name: str, size: str, scale: float) -> dict[str, float]:
         cluster = attrs.evolve(cluster, asks=asks)
     scheduler = PlainScheduler(cluster.config)
     scheduler.submit(Configure(config=cluster.config))
-    for event in cluster.asks_come():
+    for event in cluster.ask_events():
         scheduler.submit(event)
     scheduler.settle()
-    for event in cluster.nodes_come():
+    for event in cluster.node_events():
         scheduler.submit(event)
     gc.collect()
     start = time.process_time()

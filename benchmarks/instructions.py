@@ -185,10 +185,10 @@ def count(way: str, one: Run) -> int:
     words = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={os.devnull}"]
     arguments = ("-m", "benchmarks.instructions", way, one.what, str(one.share), str(one.releases))
     python(*arguments)  # So that all modules are compiled.
-    said = run([*words, sys.executable, *arguments]).err
-    found = COUNTED.search(said)
+    output = run([*words, sys.executable, *arguments]).err
+    found = COUNTED.search(output)
     if found is None:
-        raise FailedError(f"callgrind has not counted: {said}")
+        raise FailedError(f"callgrind has not counted: {output}")
     return int(found[1])
 
 
@@ -202,7 +202,7 @@ def leave_nothing_to_chance() -> None:
 
 
 def carry_out(way: str, one: Run) -> Mapping[str, float]:
-    """Carry out a run in this process, and return what it measured."""
+    """Carry out a run in this process; return its measurements."""
     if one.what == "ingest":
         return ingest(one.share, 1)
     if one.what in jobs.VARIANTS:

@@ -104,7 +104,7 @@ def feed(variant: Variant, number: int) -> Iterator[tuple[int, Event]]:
 
 
 def without_tasks(name: str, number: int) -> list[Announced]:
-    """Let the state machines of the core decide about jobs; return the decisions."""
+    """Run jobs through the state machines of the core; return the decisions."""
     variant = VARIANTS[name]
     events = list(feed(variant, number))
     scheduler = PlainScheduler(configuration(variant))
@@ -117,7 +117,7 @@ def without_tasks(name: str, number: int) -> list[Announced]:
 
 
 def with_tasks(name: str, number: int) -> int:
-    """Let the scheduler with its tasks decide about jobs; return how many were bound."""
+    """Run jobs through the scheduler with its tasks; return how many were bound."""
     return trio.run(_with_tasks, VARIANTS[name], number)
 
 
@@ -133,7 +133,7 @@ async def _with_tasks(variant: Variant, number: int) -> int:
 
 
 def simulated(jobs: Iterator[Job]) -> list[int]:
-    """Return when each job starts, in microseconds: first come, first served, and nothing else."""
+    """Return the start of each job in microseconds, by plain first come, first served."""
     starts: list[int] = []
     ends: list[tuple[int, int]] = []
     waiting: deque[Job] = deque()

@@ -106,13 +106,13 @@ def peak_bytes(served: Served) -> int:
 
 @asynccontextmanager
 async def api_of(plane: ControlPlane) -> AsyncGenerator[Api]:
-    """Give the API server, for an administrator."""
+    """Yield the API server, for an administrator."""
     async with Api(read_kubeconfig([plane.kubeconfig()]), connections=AT_ONCE) as api:
         yield api
 
 
 async def add_pods(api: Api, pods: Iterable[Object]) -> list[Object]:
-    """Add pods as fast as it goes, and return them as they are then."""
+    """Add pods as fast as possible, and return their objects."""
     made: list[Object] = []
 
     async def add(pod: Object) -> None:
@@ -173,7 +173,7 @@ async def _bindings(plane: ControlPlane, scale: float) -> list[Figure]:
 
 
 async def _bound_a_second(api: Api, turn: int, count: int) -> float:
-    """Let Muster bind pods that wait; return how many it has bound in a second."""
+    """Start Muster with pending pods; return how many it binds per second."""
     names = {f"ours-{turn}-{n}" for n in range(count)}
     await add_pods(api, map(pod_of, sorted(names)))
     listing = await api.list_all(PODS)
@@ -199,7 +199,7 @@ async def _set_closed(api: Api, *, closed: bool) -> None:
 
 
 async def _latency(plane: ControlPlane, scale: float) -> list[Figure]:
-    """Let pods come one after the other while many are pending that fit nowhere."""
+    """Add pods one after the other while many are pending that fit nowhere."""
     late = max(5, int(LATE * scale))
     took_s: list[float] = []
     async with api_of(plane) as api, proxy_of(plane) as proxy:
@@ -214,9 +214,9 @@ async def _latency(plane: ControlPlane, scale: float) -> list[Figure]:
                     name = f"late-{number}"
                     await api.create(PODS.path(None, "default"), pod_of(name))
                     with trio.fail_after(PATIENCE_S):
-                        came_s = await _came_and_bound(batches, name)
+                        added_s = await _arrival_of(batches, name)
                     line = f"POST {PODS.path(name, 'default', 'binding')}"
-                    took_s.append(proxy.came_s[proxy.requests.index(line)] - came_s)
+                    took_s.append(proxy.came_s[proxy.requests.index(line)] - added_s)
             await trio.to_thread.run_sync(served.stop)
     took_s.sort()
     half, most = median(took_s) * 1e3, took_s[int(0.95 * len(took_s))] * 1e3
@@ -232,18 +232,18 @@ async def _latency(plane: ControlPlane, scale: float) -> list[Figure]:
     ]
 
 
-async def _came_and_bound(batches: Any, name: str) -> float:  # noqa: ANN401 - an iterator
-    """Read a watch until a pod is bound; return when it had come."""
-    came_s = 0.0
+async def _arrival_of(batches: Any, name: str) -> float:  # noqa: ANN401 - an iterator
+    """Read a watch until a pod is bound; return the time at which it was added."""
+    added_s = 0.0
     async for events in batches:
         for one in events:
             pod = one["object"]
             if pod["metadata"].get("name") != name:
                 continue
             if one["type"] == "ADDED":
-                came_s = trio.current_time()
+                added_s = trio.current_time()
             if "nodeName" in pod["spec"]:
-                return came_s
+                return added_s
     msg = "the watch has ended"
     raise RuntimeError(msg)
 
@@ -328,7 +328,7 @@ def _bound(pods: Iterable[dict[str, Any]], nodes: int) -> Iterator[tuple[str, Ob
 
 
 async def _large(plane: ControlPlane, scale: float) -> list[Figure]:
-    """Start with a large cluster, and let labels of its nodes change."""
+    """Measure the start with a large cluster, and changes of labels of its nodes."""
     changes = max(200, int(CHANGES * scale))
     url = plane.etcd_url
     async with (
@@ -363,7 +363,7 @@ async def _large(plane: ControlPlane, scale: float) -> list[Figure]:
 async def _label_changes(
     served: Served, api: Api, etcd: Etcd, nodes: list[dict[str, Any]], changes: int
 ) -> float:
-    """Let labels change at the rate; return how long Muster has used the processor for each."""
+    """Change labels at the rate; return the processor time of Muster for each change."""
     before, began = processor_s(served), trio.current_time()
     await trio.sleep(IDLE_S)  # It still says why pods wait, and goes on with that.
     idle = (processor_s(served) - before) / (trio.current_time() - began)
@@ -380,7 +380,7 @@ async def _label_changes(
 
 
 async def _until_known(served: Served, api: Api) -> None:
-    """Wait until Muster knows all labels: it is told of them in their order."""
+    """Wait until Muster knows all labels, which it gets in their order."""
     await api.change(NODES.path("first"), {"metadata": {"labels": {"is-last": "true"}}})
 
     async def is_known() -> bool:

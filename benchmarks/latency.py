@@ -147,8 +147,8 @@ class Stopwatch(trio.abc.Instrument):
             part.longest_pass_s = max(part.longest_pass_s, took_s)
             _count(part.passes, took_s)
 
-    def look(self, _: int, frame: FrameType | None) -> None:
-        """Record what is running if the pass is long already."""
+    def record_stack(self, _: int, frame: FrameType | None) -> None:
+        """Record the stack if the pass is long already."""
         frames = traceback.extract_stack(frame, 12)
         files = [one for one in frames if "/trio/" not in one.filename]
         text = " < ".join(
@@ -359,7 +359,7 @@ def run(scale: float, *, where: bool = False) -> list[Part]:
     stopwatch = Stopwatch(where=where)
     given = work(scale)
     gc.callbacks.append(stopwatch.collecting)
-    signal.signal(signal.SIGPROF, stopwatch.look)
+    signal.signal(signal.SIGPROF, stopwatch.record_stack)
     try:
         # Imports and caches of the first use should not count.
         for program in (live, virtual):

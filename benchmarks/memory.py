@@ -108,7 +108,7 @@ def some_hours(_: float) -> dict[str, float]:
     return trio.run(_some_hours)
 
 
-class Nowhere:
+class NullJournal:
     """A journal that writes nothing."""
 
     def write(self, batch: Sequence[Announced]) -> None:
@@ -117,7 +117,7 @@ class Nowhere:
 
 async def _some_hours() -> dict[str, float]:
     samples: list[int] = []
-    async with muster.open_simulation(churn.configuration(), journal=Nowhere()) as scheduler:
+    async with muster.open_simulation(churn.configuration(), journal=NullJournal()) as scheduler:
         for at_us, events in churn.seconds(SOME_HOURS):
             if at_us % (EVERY * churn.SECOND) == 0:
                 await scheduler.settle()

@@ -55,9 +55,9 @@ def measure(name: str, scale: float) -> dict[str, float]:
 
 def story(workload: Workload, scale: float) -> list[Step]:
     """Record a workload: its events, and the releases of asks that Muster has bound."""
-    heard: list[What] = [Configure(config=workload.config), *workload.events(scale), SETTLE]
+    stimuli: list[What] = [Configure(config=workload.config), *workload.events(scale), SETTLE]
     if workload.releases:
-        announced = run_plainly([Step(0, what) for what in heard])
+        announced = run_plainly([Step(0, what) for what in stimuli])
         decisions = [one.decision for one in announced]
         bound = [
             Release(app=one.app, ask=one.ask)
@@ -65,8 +65,8 @@ def story(workload: Workload, scale: float) -> list[Step]:
             if one.kind is Kind.BOUND and one.app and one.ask
         ]
         for at in range(0, min(len(bound), RELEASES), workload.releases):
-            heard += [*bound[at : at + workload.releases], SETTLE]
-    return [Step(0, what) for what in heard]
+            stimuli += [*bound[at : at + workload.releases], SETTLE]
+    return [Step(0, what) for what in stimuli]
 
 
 def check(batches: Sequence[Batch], announced: Sequence[Announced]) -> None:

@@ -55,8 +55,8 @@ print(json.dumps({"at_once": at_once, "few": tasks / (time.perf_counter() - bega
 
 @final
 @attrs.define
-class Found:
-    """What the turns have found.
+class Findings:
+    """The measurements of all turns.
 
     Attributes:
         plain: The rates of plain Ray with all tasks submitted at once, in tasks a second.
@@ -78,7 +78,7 @@ class Found:
 
 
 @final
-class Timed:
+class TimedBinder:
     """A binder that notes how long another one takes from a bind to the start of the work."""
 
     def __init__(self, binder: muster.Binder, found: list[float]) -> None:
@@ -97,7 +97,7 @@ class Timed:
 
 
 @final
-class Sleeping:
+class SleepingBinder:
     """A binder without an engine."""
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
@@ -110,13 +110,13 @@ class Sleeping:
 def measure(scale: float) -> list[Figure]:
     """Measure everything once."""
     tasks = max(10 * CPUS, round(TASKS * scale))
-    found = Found()
+    found = Findings()
     with clusters.cluster("a", "b") as running:
         trio.run(_measure, running, tasks, found)
     return _figures(found, tasks)
 
 
-async def _measure(running: Cluster, tasks: int, found: Found) -> None:
+async def _measure(running: Cluster, tasks: int, found: Findings) -> None:
     async with _alone() as scheduler:
         await _rate(scheduler, "alone", tasks)
         without = _memory_of(os.getpid())
@@ -138,7 +138,7 @@ async def _measure(running: Cluster, tasks: int, found: Found) -> None:
 
 @asynccontextmanager
 async def _alone() -> AsyncGenerator[muster.Scheduler]:
-    async with muster.open_scheduler(binder=Sleeping()) as scheduler:
+    async with muster.open_scheduler(binder=SleepingBinder()) as scheduler:
         for name in ("a", "b"):
             await scheduler.add_node(name, {"vcore": CPUS // 2})
         yield scheduler
@@ -149,7 +149,7 @@ async def _on_ray(running: Cluster, started_s: list[float]) -> AsyncGenerator[mu
     async with muster.ray.connect(running.address, python=running.python, warm=2) as ray:
         binder = RayBinder(ray, lambda _: Call("time:sleep", (TASK_S,)))
         async with (
-            muster.open_scheduler(binder=Timed(binder, started_s)) as scheduler,
+            muster.open_scheduler(binder=TimedBinder(binder, started_s)) as scheduler,
             trio.open_nursery() as nursery,
         ):
             await nursery.start(ray.follow, scheduler)
@@ -196,7 +196,7 @@ def _memory_of(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _figures(found: Found, tasks: int) -> list[Figure]:
+def _figures(found: Findings, tasks: int) -> list[Figure]:
     plain, few, ours = median(found.plain), median(found.few), median(found.ours)
     each = f"{tasks} tasks of 100 ms on {CPUS} CPUs"
     started_ms = [1000 * one for one in found.started_s]

@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from benchmarks.figures import Figure, cells, with_unit
-from benchmarks.served import Connection, Served, asked
+from benchmarks.served import Connection, Served, get_request
 
 Events = Iterator[dict[str, object]]
 
@@ -74,12 +74,12 @@ def measure(scale: float) -> list[Figure]:
 
 def _instant(connection: Connection) -> str:
     """Return the instant of the last batch, as a page of the past names it."""
-    listed = json.loads(connection.ask(asked("/api/v1/nodes?limit=1")))
+    listed = json.loads(connection.ask(get_request("/api/v1/nodes?limit=1")))
     return str(listed["time"])
 
 
 def _after_start(place: Path, instant: str) -> list[Figure]:
-    """Measure what is asked for the first time after a start, and the past."""
+    """Measure the first requests after a start, and pages of the past."""
     past = f"/?{urlencode({'at': instant})}"
     with Served(place, place / "log") as served, served.connect() as connection:
         return [
@@ -98,7 +98,7 @@ def _once(
 ) -> Figure:
     """Ask for a page once; return how long it takes."""
     before, start = served.processor_s(), time.perf_counter()
-    size = len(connection.ask(asked(path)))
+    size = len(connection.ask(get_request(path)))
     took_ms = (time.perf_counter() - start) * 1e3
     used_ms = (served.processor_s() - before) * 1e3
     note = f"once, {with_unit(used_ms, 'ms')} of the processor, {size / 1e3:,.0f} kB"
@@ -144,7 +144,7 @@ def asks(name: str, count: int, of: int, vcore: int) -> Events:
 
 def _timed(served: Served, connection: Connection, what: str, path: str) -> Figure:
     """Ask for a page again and again; return how long it takes."""
-    request = asked(path)
+    request = get_request(path)
     size = len(connection.ask(request))
     times: list[float] = []
     before = served.processor_s()

@@ -17,7 +17,7 @@ from typing import Final
 
 from benchmarks.figures import Figure
 from benchmarks.serve import asks, cluster, releases, too_large
-from benchmarks.served import EVENTS, PATIENCE_S, Connection, Served, asked, posted
+from benchmarks.served import EVENTS, PATIENCE_S, Connection, Served, get_request, post_request
 
 ROUNDS: Final = 5
 SINGLES: Final = 500
@@ -58,7 +58,7 @@ def _pair(*arguments: str) -> Generator[tuple[Served, Served]]:
 
 def _behind(leader: Served) -> int:
     with leader.connect() as connection:
-        found = json.loads(connection.ask(asked("/api/v1/replica")))
+        found = json.loads(connection.ask(get_request("/api/v1/replica")))
     behind: int = found["followers"][0]["batches_behind"] if found["followers"] else 1
     return behind
 
@@ -71,7 +71,7 @@ def _wait_until_level(leader: Served) -> None:
 
 
 def _bulk(leader: Served, firsts: count[int], size: int) -> float:
-    """Let asks in that are bound and released; return the seconds of the processor for each event."""
+    """Submit asks that are bound and released; return the processor seconds per event."""
     before = leader.processor_s()
     first = next(firsts)
     numbers = range(first * size, (first + 1) * size)
@@ -122,7 +122,7 @@ def _following(scale: float) -> list[Figure]:
 def _latency(leader: Served, numbers: range) -> float:
     """Send single asks, one after the other; return the median seconds of an answer."""
     took: list[float] = []
-    requests = [posted([event]) for event in asks(numbers)]
+    requests = [post_request([event]) for event in asks(numbers)]
     with leader.connect() as connection:
         for request in requests:
             began = time.perf_counter()
@@ -161,4 +161,4 @@ def _promotion(scale: float) -> list[Figure]:
 
 
 def _first_write(connection: Connection) -> None:
-    connection.ask(posted([{"op": "add_app", "app": "new", "queue": "root.new"}]))
+    connection.ask(post_request([{"op": "add_app", "app": "new", "queue": "root.new"}]))

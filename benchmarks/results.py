@@ -109,14 +109,14 @@ def load(file: Path = FILE) -> Results:
     """Read the saved results; without a file, return empty ones."""
     if not file.exists():
         return Results()
-    said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    parts = {name: _part(part) for name, part in said["parts"].items()}
-    return Results(parts, [Count(**one) for one in said["history"]])
+    document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    parts = {name: _part(part) for name, part in document["parts"].items()}
+    return Results(parts, [Count(**one) for one in document["history"]])
 
 
-def _part(said: dict[str, Any]) -> PartResult:
-    figures = [Figure(**one) for one in said.pop("figures")]
-    return PartResult(machine=Machine(**said.pop("machine")), figures=figures, **said)
+def _part(part: dict[str, Any]) -> PartResult:
+    figures = [Figure(**one) for one in part.pop("figures")]
+    return PartResult(machine=Machine(**part.pop("machine")), figures=figures, **part)
 
 
 def save(results: Results, file: Path = FILE) -> None:

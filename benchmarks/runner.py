@@ -15,7 +15,7 @@ from benchmarks.suite import Contender, Part
 
 CHILD: Final = "benchmarks.child"
 
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
 """Shows a progress message."""
 
 
@@ -48,11 +48,11 @@ def run(contender: Contender, scale: float) -> Measured:
     """
     share = scale * contender.share
     cost = python("-m", CHILD, "--scale", share, "--", contender.target, *contender.arguments)
-    said: dict[str, Any] = json.loads(cost.out)
-    return Measured(said["values"], [Figure(**figure) for figure in said["figures"]])
+    document: dict[str, Any] = json.loads(cost.out)
+    return Measured(document["values"], [Figure(**figure) for figure in document["figures"]])
 
 
-def measure(parts: Sequence[Part], turns: int, scale: float, tell: Tell) -> list[Outcome]:
+def measure(parts: Sequence[Part], turns: int, scale: float, progress: Progress) -> list[Outcome]:
     """Measure parts in turns: each turn runs every part once.
 
     A part that fails is not tried again; the others go on.
@@ -61,7 +61,7 @@ def measure(parts: Sequence[Part], turns: int, scale: float, tell: Tell) -> list
         parts: The parts.
         turns: The number of turns; a part may need fewer.
         scale: The share of the full size.
-        tell: Shows progress messages.
+        progress: Shows a message.
     """
     outcomes = [Outcome(part, error=part.missing) for part in parts]
     for turn in range(turns):
@@ -71,7 +71,7 @@ def measure(parts: Sequence[Part], turns: int, scale: float, tell: Tell) -> list
             found: dict[str, Measured] = {}
             try:
                 for contender in outcome.part.contenders:
-                    tell(f"turn {turn + 1} of {turns}: {outcome.part.name}, {contender.name}")
+                    progress(f"turn {turn + 1} of {turns}: {outcome.part.name}, {contender.name}")
                     found[contender.name] = run(contender, scale)
             except FailedError as error:
                 outcome.error = str(error)

@@ -83,8 +83,8 @@ class Size:
 
 @final
 @attrs.frozen
-class Found:
-    """What a run has found.
+class RunFigures:
+    """The figures of a run.
 
     Attributes:
         bind_us: The processor time of an allocation, in microseconds.
@@ -99,7 +99,7 @@ class Found:
     pause_ms: float
 
 
-def run(size: Size) -> Found:
+def run(size: Size) -> RunFigures:
     """Run a size once."""
     stopwatch = Stopwatch()
     gc.callbacks.append(stopwatch.collecting)
@@ -110,7 +110,7 @@ def run(size: Size) -> Found:
         gc.unfreeze()
 
 
-async def _run(size: Size, stopwatch: Stopwatch) -> Found:
+async def _run(size: Size, stopwatch: Stopwatch) -> RunFigures:
     journal, config = Binds(), size.configuration()
     await trio.lowlevel.checkpoint()
     async with muster.open_simulation(config, journal=journal) as scheduler:
@@ -137,7 +137,7 @@ async def _run(size: Size, stopwatch: Stopwatch) -> Found:
     measured = [part for part in stopwatch.parts if part.name in {"load", "rounds", "releases"}]
     after = [part for part in measured if part.name != "load"]
     pauses = [pause for part in after for some in part.pauses_s.values() for pause in some]
-    return Found(
+    return RunFigures(
         bind_us=1e6 * rounds_s / max(1, binds),
         release_us=1e6 * releases_s / max(1, len(bound)),
         pass_ms=1e3 * max(part.longest_pass_s for part in measured),

@@ -23,13 +23,13 @@ from benchmarks.served import (
     EVENTS,
     Connection,
     Served,
-    asked,
     at_a_rate,
     at_once,
+    get_request,
     header,
-    posted,
+    in_parallel,
+    post_request,
     read_all,
-    side_by_side,
 )
 
 Events = Iterator[dict[str, object]]
@@ -110,7 +110,7 @@ def releases(numbers: range) -> Events:
 
 
 def _bulk(served: Served, scale: float) -> list[Figure]:
-    """Let asks in that are bound and released, and asks that wait, on two connections."""
+    """Submit asks that are bound and released, and asks that wait, on two connections."""
     size = max(10, int(EVENTS * scale))
     served.post(cluster())
     rates: dict[str, list[float]] = {"bound and released": [], "that wait": []}
@@ -120,7 +120,7 @@ def _bulk(served: Served, scale: float) -> list[Figure]:
         for _, what in product(range(ROUNDS), rates):
             requests = [_in_bulk(what, firsts, size) for _ in range(2)]
             before = served.processor_s()
-            took_s = side_by_side([one, two], requests)
+            took_s = in_parallel([one, two], requests)
             events = sum(map(len, requests)) * size
             rates[what].append(events / took_s)
             used_s[what].append((served.processor_s() - before) / events)
@@ -145,12 +145,12 @@ def _in_bulk(what: str, firsts: Iterator[int], size: int) -> list[bytes]:
         one, other = (range(at, at + size) for at in (next(firsts), next(firsts)))
         waiting = what == "that wait"
         events = (too_large(one), too_large(other)) if waiting else (asks(one), releases(one))
-        requests += [posted(list(part)) for part in events]
+        requests += [post_request(list(part)) for part in events]
     return requests
 
 
 def _each(used_s: Sequence[float]) -> str:
-    """Say how long the service has used the processor for each, in the best round."""
+    """Format the processor time of the service for each request, in the best round."""
     return f"{with_unit(min(used_s) * 1e6, 'µs')} of the processor each"
 
 
@@ -158,7 +158,7 @@ def _each(used_s: Sequence[float]) -> str:
 
 
 def _singles(served: Served, scale: float) -> list[Figure]:
-    """Let single asks in, and their ends: at a fixed rate, and as fast as it goes."""
+    """Submit single asks and their ends, at a fixed rate and as fast as possible."""
     size = max(20, int(SINGLES * scale))
     served.post(cluster())
     late: list[list[float]] = []
@@ -195,8 +195,8 @@ def _single(numbers: Iterator[int], size: int) -> list[bytes]:
     """Return requests with an event each: asks, and at some distance their ends."""
     at = [next(numbers) for _ in range(size // 2)]
     distance = min(100, size // 4)
-    adds = [posted(list(asks(range(one, one + 1)))) for one in at]
-    ends = [posted(list(releases(range(one, one + 1)))) for one in at]
+    adds = [post_request(list(asks(range(one, one + 1)))) for one in at]
+    ends = [post_request(list(releases(range(one, one + 1)))) for one in at]
     together = adds[:distance]
     for add, end in zip(adds[distance:], ends, strict=False):
         together += (add, end)
@@ -212,7 +212,7 @@ def _p99(latencies: Sequence[float]) -> float:
 
 @final
 class Numbers:
-    """The numbers of the decisions that come on a stream.
+    """Checks the numbers of the decisions of a stream.
 
     Attributes:
         last: The number of the last decision that came.
@@ -225,7 +225,7 @@ class Numbers:
         self._rest: bytes = b""
 
     def take(self, piece: bytes) -> None:
-        """Take what has come."""
+        """Add a piece of the stream."""
         together = self._rest + piece
         end = together.rfind(b"\n\n") + 2
         if end < 2:
@@ -241,14 +241,14 @@ _EVENT: Final = re.compile(rb"id: ([0-9]+)\nevent: decision\n")
 
 
 def _streams(served: Served, scale: float) -> list[Figure]:
-    """Let asks in while many read the decisions; look at each number on each stream."""
+    """Submit asks while many clients read the decisions; check each number on each stream."""
     total = max(PIECE, int(STREAMED * scale))
     pieces = [range(at, min(total, at + PIECE)) for at in range(0, total, PIECE)]
-    requests = [posted(list(asks(piece))) for piece in pieces]
+    requests = [post_request(list(asks(piece))) for piece in pieces]
     readers = [Numbers() for _ in range(STREAMS)]
     sockets = [served.connect().socket for _ in readers]
     for one in sockets:
-        one.sendall(asked("/api/v1/decisions?after=0", "Accept: text/event-stream"))
+        one.sendall(get_request("/api/v1/decisions?after=0", "Accept: text/event-stream"))
     served.post(cluster())
     last: list[int] = []
     began = time.perf_counter()
@@ -296,7 +296,7 @@ def _lists(served: Served, scale: float) -> list[Figure]:
         behind = ""
         for _ in range(total // 2 // LISTED_AT_MOST):
             path = f"/api/v1/asks?limit={LISTED_AT_MOST}&fields=ask{behind}"
-            behind = "&after=" + json.loads(connection.ask(asked(path)))["next"]
+            behind = "&after=" + json.loads(connection.ask(get_request(path)))["next"]
         paths = {
             "the first": "",
             "in the middle": behind,
@@ -314,7 +314,7 @@ def _lists(served: Served, scale: float) -> list[Figure]:
 
 def _timed(connection: Connection, path: str, what: str, target_ms: float | None) -> Figure:
     """Ask again and again; return how long an answer takes."""
-    request = asked(path)
+    request = get_request(path)
     connection.ask(request)
     times: list[float] = []
     for _ in range(TIMES):
@@ -339,7 +339,7 @@ def _health(served: Served, scale: float) -> list[Figure]:
         with served.connect() as connection:
             while not over.is_set():
                 start = time.perf_counter()
-                connection.ask(asked("/healthz"))
+                connection.ask(get_request("/healthz"))
                 times.append((time.perf_counter() - start) * 1e3)
                 time.sleep(0.002)
 
@@ -375,8 +375,8 @@ def _yunikorn(served: Served, scale: float) -> list[Figure]:
     )
     with served.connect() as connection:
         return [
-            _timed(connection, f"/ws/v1/partition/default/{what}", said, None)
-            for what, said in (("queues", "1,000 queues"), ("nodes", "10,000 nodes"))
+            _timed(connection, f"/ws/v1/partition/default/{what}", label, None)
+            for what, label in (("queues", "1,000 queues"), ("nodes", "10,000 nodes"))
         ]
 
 

@@ -57,11 +57,11 @@ class Served:
         self.is_over = False
         self._log = log
         self._cores = {*range(os.cpu_count() or 1)} if is_second else os.sched_getaffinity(0)
-        with log.open("wb") as told:
+        with log.open("wb") as errors:
             # The service inherits it; one that follows leaves the core of its leader alone.
             own = max(self._cores) if is_second else min(self._cores)
             os.sched_setaffinity(0, {own})
-            self._process = subprocess.Popen(command, stderr=told, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(command, stderr=errors, stdin=subprocess.DEVNULL)
             os.sched_setaffinity(0, {max(self._cores)})
         self.port = self._find_port()
 
@@ -70,8 +70,8 @@ class Served:
         while time.monotonic() < end and self._process.poll() is None:
             lines = self._log.read_text(encoding="utf-8").splitlines()
             if any("ready" in line for line in lines):
-                said = next(line for line in lines if _LISTENING in line)
-                return int(said.partition(_LISTENING)[2].split()[0].rpartition(":")[2])
+                listening = next(line for line in lines if _LISTENING in line)
+                return int(listening.partition(_LISTENING)[2].split()[0].rpartition(":")[2])
             time.sleep(0.02)
         self._process.kill()
         raise RuntimeError(self._log.read_text(encoding="utf-8"))
@@ -100,11 +100,11 @@ class Served:
         return Connection(self.port)
 
     def post(self, events: Iterable[dict[str, object]]) -> None:
-        """Let events in, in requests that are as large as the service takes them."""
+        """Submit events, in requests of the largest size that the service takes."""
         waiting = list(events)
         with self.connect() as connection:
             for first in range(0, len(waiting), EVENTS):
-                connection.ask(posted(waiting[first : first + EVENTS]))
+                connection.ask(post_request(waiting[first : first + EVENTS]))
 
 
 EVENTS: Final = 10_000
@@ -124,8 +124,8 @@ class Connection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         #: The head of the last answer, in lower case.
         self.head = b""
-        #: When the answer was due that is on its way; for whoever sends.
-        self.due = 0.0
+        #: When the request was due whose answer is on its way; the sender sets it.
+        self.due_s = 0.0
         self._got = bytearray()
         self._begin = 0
         self._end = 0
@@ -180,14 +180,14 @@ def header(head: bytes, name: bytes) -> bytes:
     return head.partition(b"\r\n" + name + b":")[2].partition(b"\r\n")[0].strip()
 
 
-def asked(path: str, *headers: str) -> bytes:
-    """Return the bytes of a request that only reads."""
+def get_request(path: str, *headers: str) -> bytes:
+    """Return the bytes of a GET request."""
     lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]
     return "\r\n".join(lines).encode()
 
 
-def posted(events: Sequence[dict[str, object]]) -> bytes:
-    """Return the bytes of a request that lets events in."""
+def post_request(events: Sequence[dict[str, object]]) -> bytes:
+    """Return the bytes of a request that submits events."""
     body = json.dumps(events, separators=(",", ":")).encode()
     head = (
         "POST /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -216,7 +216,7 @@ def at_a_rate(
         now = time.perf_counter()
         while sent < len(requests) and free and began + sent * every <= now:
             connection = free.pop()
-            connection.due = began + sent * every
+            connection.due_s = began + sent * every
             connection.socket.sendall(requests[sent])
             sent += 1
         wait = PATIENCE_S
@@ -227,7 +227,7 @@ def at_a_rate(
         for number, _ in found:
             connection = by_number[number]
             if connection.read() is not None:
-                latencies.append(time.perf_counter() - connection.due)
+                latencies.append(time.perf_counter() - connection.due_s)
                 free.append(connection)
     poll.close()
     return latencies
@@ -240,7 +240,7 @@ def at_once(connections: Sequence[Connection], requests: Sequence[bytes]) -> flo
     return time.perf_counter() - began
 
 
-def side_by_side(connections: Sequence[Connection], requests: Sequence[Sequence[bytes]]) -> float:
+def in_parallel(connections: Sequence[Connection], requests: Sequence[Sequence[bytes]]) -> float:
     """Send on each connection its own requests, one after the other; return the seconds."""
     refused: list[bytes] = []
 
@@ -263,11 +263,11 @@ def read_all(
     take: Callable[[int, bytes], None],
     is_over: Callable[[], bool],
 ) -> None:
-    """Read whatever comes on sockets until it is over.
+    """Read from sockets until a condition holds.
 
     Args:
         sockets: The sockets.
-        take: Called with the place of a socket, and what came.
+        take: Called with the place of a socket, and the bytes that came.
         is_over: Whether to end.
     """
     poll = select.epoll()

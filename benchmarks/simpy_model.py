@@ -56,7 +56,7 @@ def w1(scale: float) -> dict[str, float]:
 
 
 def w3(name: str, scale: float) -> dict[str, float]:
-    """Let asks wait for a full cluster, and release some at a time.
+    """Run asks that wait for a full cluster, and release some at a time.
 
     Args:
         name: `W3a` or `W3b`.

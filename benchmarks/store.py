@@ -50,7 +50,7 @@ def measure(scale: float) -> list[Figure]:
         return [
             *trio.run(_one_caller, Path(folder), rounds),
             *trio.run(_many_callers, Path(folder), rounds),
-            *_let_in_again(Path(folder), scale),
+            *_replay(Path(folder), scale),
             *_large(Path(folder), scale),
         ]
 
@@ -75,8 +75,8 @@ async def call(scheduler: muster.Scheduler, caller: int, number: int) -> None:
 
 
 @final
-class Bare:
-    """A file like that of a store, to which SQLite writes what it is given.
+class BareFile:
+    """A file like that of a store, to which SQLite writes rows without the rest of Muster.
 
     Args:
         directory: The directory.
@@ -112,7 +112,7 @@ def rows_of(directory: Path, after: int) -> list[tuple[object, ...]]:
 async def _one_caller(folder: Path, rounds: int) -> list[Figure]:
     """Compare calls of one caller with bare commits of the same bytes, in turns."""
     directory = folder / "one"
-    bare = Bare(folder / "bare")
+    bare = BareFile(folder / "bare")
     of_calls: list[float] = []
     of_commits: list[float] = []
     without: list[float] = []
@@ -193,7 +193,7 @@ async def _calls(scheduler: muster.Scheduler, caller: int, turn: int) -> None:
         await call(scheduler, caller, turn * CALLS + number)
 
 
-# Letting in again
+# Replaying
 
 
 def churn(batches: int) -> Iterator[list[dict[str, object]]]:
@@ -216,7 +216,7 @@ def cluster() -> list[dict[str, object]]:
     return [*nodes, {"op": "add_app", "app": "app", "queue": "root.leaf"}]
 
 
-def _let_in_again(folder: Path, scale: float) -> list[Figure]:
+def _replay(folder: Path, scale: float) -> list[Figure]:
     """Compare the start from a store without a checkpoint with a replay of the same events."""
     batches = [cluster(), *churn(max(10, int(BATCHES * scale)))]
     feed = folder / "feed.msgpack"
@@ -341,7 +341,7 @@ async def _longest_during(
 
 
 async def _tick(stretches: list[float]) -> None:
-    """Run whenever others let this task run, and note the processor time in between."""
+    """Run as often as the other tasks allow, and note the processor time in between."""
     last = time.process_time()
     while True:
         await trio.lowlevel.checkpoint()

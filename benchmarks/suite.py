@@ -144,7 +144,7 @@ def _in_lb(found: Measured) -> float:
     return _each(found) / found["lb_s"]
 
 
-def _a_second(found: Measured) -> str:
+def _rate_text(found: Measured) -> str:
     each = _each(found)
     return f"{1 / each:,.0f} a second, {with_unit(each * 1e6, 'µs')} each" if each else ""
 
@@ -170,28 +170,28 @@ def _workload(name: str) -> Part:
         contenders.append(Contender("simpy", "benchmarks.simpy_model:w1"))
     if workload.releases and not missing_simpy:
         contenders.append(Contender("simpy", "benchmarks.simpy_model:w3", (name,), SIMPY))
-    return Part(name, workload.about, tuple(contenders), partial(_of_workload, name))
+    return Part(name, workload.about, tuple(contenders), partial(_figures_of_workload, name))
 
 
-def _of_workload(name: str, found: Found) -> list[Figure]:
+def _figures_of_workload(name: str, found: Found) -> list[Figure]:
     tasks, core, naive = found["tasks"], found["core"], found["naive"]
     seconds = f"{tasks['whole_s']:.2f} s over {core['whole_s']:.2f} s"
     times = f"{naive['naive_s']:.2f} s over {naive['muster_s']:.2f} s"
     few = f"naive algorithm, {naive['binds']:,.0f} allocations"
     figures = [
-        Figure(name, "with tasks", _in_lb(tasks), LB, raw=_a_second(tasks)),
-        Figure(name, "core without tasks", _in_lb(core), LB, raw=_a_second(core)),
+        Figure(name, "with tasks", _in_lb(tasks), LB, raw=_rate_text(tasks)),
+        Figure(name, "core without tasks", _in_lb(core), LB, raw=_rate_text(core)),
         Figure(name, "tasks over core", _over_core(tasks, core), CORE, TASKS, raw=seconds),
         Figure(name, few, naive["naive_s"] / naive["muster_s"], CORE, raw=times),
     ]
     simpy = found.get("simpy")
     if simpy is not None:
-        figures += _of_simpy(name, simpy, core)
+        figures += _figures_of_simpy(name, simpy, core)
     note = f"without tasks {_mib(core):,.0f} MiB"
     return [*figures, Figure(name, "peak memory with tasks", _mib(tasks), "MiB", note=note)]
 
 
-def _of_simpy(name: str, simpy: Measured, core: Measured) -> list[Figure]:
+def _figures_of_simpy(name: str, simpy: Measured, core: Measured) -> list[Figure]:
     if name == "W1":
         each, ours = _each(simpy, "whole_s"), _each(core, "whole_s")
         raw = f"{with_unit(each * 1e6, 'µs')} over {with_unit(ours * 1e6, 'µs')} each"
@@ -219,11 +219,14 @@ def _gangs() -> Part:
         for way, function in ways.items()
     )
     return Part(
-        "W6", "1,000 gangs of 8 to 64, beside the same members as asks", contenders, _of_gangs
+        "W6",
+        "1,000 gangs of 8 to 64, beside the same members as asks",
+        contenders,
+        _figures_of_gangs,
     )
 
 
-def _of_gangs(found: Found) -> list[Figure]:
+def _figures_of_gangs(found: Found) -> list[Figure]:
     figures: list[Figure] = []
     for name, asks in _GANGS.items():
         tasks, core = found[f"{name} tasks"], found[f"{name} core"]
@@ -247,16 +250,16 @@ def _limits() -> Part:
         for name in ("W2", "limits")
         for way, function in ways.items()
     )
-    return Part("limits", WORKLOADS["limits"].about, contenders, _of_limits)
+    return Part("limits", WORKLOADS["limits"].about, contenders, _figures_of_limits)
 
 
-def _of_limits(found: Found) -> list[Figure]:
+def _figures_of_limits(found: Found) -> list[Figure]:
     figures: list[Figure] = []
-    for way, said in _WAYS.items():
+    for way, description in _WAYS.items():
         limits, plain = found[f"limits {way}"], found[f"W2 {way}"]
         ratio = _in_lb(limits) / _in_lb(plain)
         raw = f"{limits['whole_s']:.2f} s over {plain['whole_s']:.2f} s"
-        what = f"a limit for each of 1,000 users: over W2, {said}"
+        what = f"a limit for each of 1,000 users: over W2, {description}"
         figures.append(Figure("limits", what, ratio, "× W2", LIMITED, raw=raw))
     return figures
 

@@ -104,7 +104,7 @@ def limited(config: Configuration) -> Configuration:
 
 
 def over_time(config: Configuration) -> Configuration:
-    """Order the children of all queues by what they have had lately."""
+    """Order the children of all queues by their past use."""
 
     def again(one: QueueConfig) -> QueueConfig:
         settings = attrs.evolve(one.settings, half_life_us=7 * 24 * 3_600_000_000)

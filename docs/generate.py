@@ -42,7 +42,7 @@ from muster_core.values.application_states import TIMERS_US, TRANSITIONS, AppSta
 
 DOCS = Path(__file__).resolve().parent
 PROJECT = DOCS.parent
-sys.path.insert(0, str(PROJECT))  # A script finds only what stands beside it.
+sys.path.insert(0, str(PROJECT))  # A script finds only modules beside it.
 
 from docs import manual, packages, walk  # noqa: E402 - needs the line above
 
@@ -174,13 +174,13 @@ class Lane:
         return BOX_WIDTH // 2 + first + self.place * LANE
 
     def port(self, at: int) -> tuple[bool, int]:
-        """Give its place among the lanes at the same side of a state, so that few cross."""
+        """Return its place among the lanes at the same side of a state, so that few cross."""
         downward = (self.target > at) if at != self.target else (self.sources[0] > at)
         return (downward, -self.place if downward else self.place)
 
 
 def lanes(states: list[str], edges: list[Edge]) -> tuple[dict[int, str], list[Lane]]:
-    """Tell the arrows to the next state below from those that need a lane.
+    """Separate the arrows to the next state below from those that need a lane.
 
     Returns:
         What leads from a state to the next one, and the lanes.
@@ -238,7 +238,7 @@ def around(lane: Lane, middle: int, ports: Mapping[tuple[int, int], int]) -> str
 
 
 def ports_of(states: list[str], found: list[Lane], side: int) -> dict[tuple[int, int], int]:
-    """Say how high each lane of a side leaves or enters the states."""
+    """Return the heights at which the lanes of a side leave or enter the states."""
     ports: dict[tuple[int, int], int] = {}
     for at in range(len(states)):
         there = [lane for lane in found if lane.side == side and at in (lane.target, *lane.sources)]
@@ -337,7 +337,7 @@ def gang_states() -> str:
 
 
 def gang_triggers() -> str:
-    """List what changes the state of a gang as Markdown."""
+    """List the triggers of a change of a gang's state as Markdown."""
     rows = ["| what happens | when | from | to |", "| --- | --- | --- | --- |"]
     for trigger in GangTrigger:
         changes = [(state, GANG_TRANSITIONS.get((state, trigger))) for state in GangState]
@@ -435,29 +435,29 @@ def property_rows() -> str:
 
 @cache
 def output(command: str) -> str:
-    """Give what a command says where it belongs, run by this Python."""
+    """Return the output of a command in its usual folder, run by this Python."""
     return output_in(None, command)
 
 
 def output_in(folder: Path | None, command: str) -> str:
-    """Give what a command says in a folder; None for where it belongs."""
+    """Return the output of a command in a folder; None for its usual one."""
     name, *words = command.split()
     piped = PIPED.fullmatch(command)
     if piped is not None:
-        said = run_muster(piped[1].split(), folder).stdout
+        text = run_muster(piped[1].split(), folder).stdout
         if piped[2] is not None:
-            said = output_of_shell(piped[2], folder, said)
+            text = output_of_shell(piped[2], folder, text)
     elif FOR_SHELL & set(command):
-        said = output_of_shell(command, folder)
+        text = output_of_shell(command, folder)
     elif name == "muster":
-        said = run_muster(words, folder).output
+        text = run_muster(words, folder).output
     elif name == "python":
-        said = output_of_program(*words)
+        text = output_of_program(*words)
     else:
-        said = output_of_shell(command, folder)
-    if any(sign in said for sign in ("Traceback", "not found", "No module named")):
-        sys.exit(f"{command}\n{said}")
-    lines = (line.rstrip() for line in said.strip("\n").splitlines())
+        text = output_of_shell(command, folder)
+    if any(sign in text for sign in ("Traceback", "not found", "No module named")):
+        sys.exit(f"{command}\n{text}")
+    lines = (line.rstrip() for line in text.strip("\n").splitlines())
     return "".join(f"{line}\n" for line in lines if not PROGRESS.match(line))
 
 
@@ -475,19 +475,19 @@ def run_muster(words: list[str], folder: Path | None) -> Result:
 
 
 def output_of_program(name: str, *arguments: str) -> str:
-    """Give what a program prints, run in this process as well."""
-    said, argv = StringIO(), sys.argv
+    """Return the output of a program, which runs in this process as well."""
+    printed, argv = StringIO(), sys.argv
     sys.argv = [name, *arguments]
     try:
-        with chdir(PROJECT), redirect_stdout(said), redirect_stderr(said):
+        with chdir(PROJECT), redirect_stdout(printed), redirect_stderr(printed):
             runpy.run_path(name, run_name="__main__")
     finally:
         sys.argv = argv
-    return said.getvalue()
+    return printed.getvalue()
 
 
 def output_of_shell(command: str, folder: Path | None, text: str = "") -> str:
-    """Give what a line of a shell says about a text."""
+    """Return the output of a shell command with a text as its input."""
     done = subprocess.run(
         f'python() {{ "{sys.executable}" "$@"; }}; muster() {{ python -m muster "$@"; }}; {command}',
         shell=True,
@@ -505,14 +505,14 @@ def output_of_shell(command: str, folder: Path | None, text: str = "") -> str:
 
 
 def rerun(found: re.Match[str], folder: Path | None) -> str:
-    """Give a command with its output as it is now, but for how fast it was."""
+    """Return a command with its present output, except for its speed."""
     text = output(found[2]) if folder is None else output_in(folder, found[2])
     then = SPEED.search(found[0])
     return found[1] + (text if then is None else SPEED.sub(then[0], text))
 
 
 def refreshed(page: str, folder: Path | None = None) -> str:
-    """Give a page with its tables, quoted files and outputs of commands as they are now.
+    """Return a page with its tables, quoted files and outputs of commands as they are now.
 
     Args:
         page: The text of the page.
@@ -529,7 +529,7 @@ def refreshed(page: str, folder: Path | None = None) -> str:
 
 
 def refreshed_alone(page: str) -> str:
-    """Give a page whose commands write files, in a folder of its own."""
+    """Return a page whose commands write files, in a folder of its own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "examples").symlink_to(PROJECT / "examples")
@@ -537,7 +537,7 @@ def refreshed_alone(page: str) -> str:
 
 
 def text_of(path: Path) -> str:
-    """Give the text that a generated file should have.
+    """Return the text that a generated file should have.
 
     Args:
         path: One of ``FILES``.

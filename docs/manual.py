@@ -58,7 +58,7 @@ def filled(text: str) -> Iterator[str]:
 
 
 def listed(terms: dict[str, str]) -> Iterator[str]:
-    """Yield a list of terms with what they mean."""
+    """Yield a list of terms with their meanings."""
     for term, meaning in terms.items():
         yield from (".TP", f"\\fB{escaped(term)}\\fR", escaped(" ".join(meaning.split())))
 

@@ -1,6 +1,6 @@
 """Draw the packages of the code, and which imports which, from the imports themselves.
 
-A module that lies directly in the drawn package is drawn like a package. Each stands on a floor above
+A module that lies directly in the drawn package is drawn like a package. Each is on a floor above
 everything that it imports. An arrow is left out where a chain of others connects the two already.
 Packages that import one another in a circle are not drawn: :func:`floors` raises.
 """
@@ -88,7 +88,7 @@ def modules(package: str) -> Mapping[str, Path]:
 
 @cache
 def imported(path: Path) -> Sequence[str]:
-    """Give the full names that a module imports; of names out of a module, with the module."""
+    """Return the full names that a module imports; of names out of a module, with the module."""
     found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -99,7 +99,7 @@ def imported(path: Path) -> Sequence[str]:
 
 
 def imports(plan: Plan) -> dict[str, set[str]]:
-    """Give what each package of a plan imports."""
+    """Return the imports of each package of a plan."""
 
     def package_of(name: str) -> str | None:
         if plan.below is not None and f"{name}.".startswith(f"{plan.below}."):
@@ -125,7 +125,7 @@ def imports(plan: Plan) -> dict[str, set[str]]:
 
 
 def floors(packages: Mapping[str, set[str]]) -> dict[str, int]:
-    """Give the floor of each package, 0 for those that import no other.
+    """Return the floor of each package, 0 for those that import no other.
 
     Raises:
         ValueError: If packages import one another in a circle.
@@ -159,7 +159,7 @@ def needed(packages: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 
 def purpose(plan: Plan, package: str) -> list[str]:
-    """Give the first sentence of a docstring in lines that fit into a box.
+    """Return the first sentence of a docstring in lines that fit into a box.
 
     The name of the package and markup are left out, and so are ids of rules.
 
@@ -201,7 +201,7 @@ Place = str | Bend
 
 
 def ways(packages: Mapping[str, set[str]]) -> list[list[Place]]:
-    """Give each arrow that is drawn as the places that it goes through."""
+    """Return each arrow that is drawn as the places that it goes through."""
     floor = floors(packages)
     found: list[list[Place]] = []
     for package, below in sorted(needed(packages).items()):
@@ -212,7 +212,7 @@ def ways(packages: Mapping[str, set[str]]) -> list[list[Place]]:
 
 
 def in_rows(packages: Mapping[str, set[str]]) -> list[list[Place]]:
-    """Give what is on each floor from the top down, near what is above it."""
+    """Return the places on each floor from the top down, each near those above it."""
     floor = floors(packages)
     top = max(floor.values())
     rows: list[list[Place]] = [[] for _ in range(top + 1)]
@@ -237,12 +237,12 @@ def in_rows(packages: Mapping[str, set[str]]) -> list[list[Place]]:
 
 
 def width_of(place: Place) -> int:
-    """Give how wide a place is."""
+    """Return the width of a place."""
     return BOX_WIDTH if isinstance(place, str) else BEND_WIDTH
 
 
 def left_edges(rows: list[list[Place]]) -> dict[Place, float]:
-    """Give where each place begins; every floor stands in the middle."""
+    """Return the left edge of each place; every floor is centred."""
     found: dict[Place, float] = {}
     for row in rows:
         left = (WIDTH - sum(map(width_of, row)) - (len(row) - 1) * GAP) / 2
@@ -253,7 +253,7 @@ def left_edges(rows: list[list[Place]]) -> dict[Place, float]:
 
 
 def ports(ways_: list[list[Place]], left: Mapping[Place, float], *, leaving: bool) -> list[float]:
-    """Give where along its box each arrow leaves a package, or enters one."""
+    """Return the position along its box where each arrow leaves a package, or enters one."""
     end, next_to_it = (0, 1) if leaving else (-1, -2)
     found: list[float] = []
     for way in ways_:

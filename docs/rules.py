@@ -93,7 +93,7 @@ class Citation:
 
 @final
 @dataclass(frozen=True)
-class Unshown:
+class UnshownRule:
     """A rule that no feed shows.
 
     Attributes:
@@ -109,7 +109,7 @@ class Unshown:
 
 @final
 @dataclass(frozen=True)
-class Undecided:
+class UndecidedRule:
     """A rule that no single place decides.
 
     Attributes:
@@ -259,28 +259,30 @@ def ids_in(path: Path, prefixes: set[str]) -> Iterator[Citation]:
     yield from (Citation(name, path) for name in dict.fromkeys(found))
 
 
-def read_unshown(index: Path = INDEX) -> list[Unshown]:
+def read_unshown(index: Path = INDEX) -> list[UnshownRule]:
     """Read the table of rules that no feed shows.
 
     Args:
         index: The page with the table.
     """
     rows = (_UNSHOWN_ROW.fullmatch(line) for line in section_of(index, UNSHOWN))
-    return [Unshown(row[1], row[2].strip(), tuple(_PATH.findall(row[3]))) for row in rows if row]
+    return [
+        UnshownRule(row[1], row[2].strip(), tuple(_PATH.findall(row[3]))) for row in rows if row
+    ]
 
 
-def read_undecided(index: Path = INDEX) -> list[Undecided]:
+def read_undecided(index: Path = INDEX) -> list[UndecidedRule]:
     """Read the table of rules that no single place decides.
 
     Args:
-        index: The page that it stands in.
+        index: The page with the table.
     """
     rows = (_UNDECIDED_ROW.fullmatch(line) for line in section_of(index, UNDECIDED))
-    return [Undecided(row[1], row[2].strip()) for row in rows if row]
+    return [UndecidedRule(row[1], row[2].strip()) for row in rows if row]
 
 
 def section_of(page: Path, heading: str) -> list[str]:
-    """Give the lines below a heading of level 2, up to the next one.
+    """Return the lines below a heading of level 2, up to the next one.
 
     Args:
         page: The page.
@@ -291,7 +293,7 @@ def section_of(page: Path, heading: str) -> list[str]:
 
 
 def places() -> dict[str, list[Place]]:
-    """Give for each rule the places in the code that decide it, in the order of the paths."""
+    """Return for each rule the places in the code that decide it, in the order of the paths."""
     found: dict[str, list[Place]] = {}
     for folder in SOURCES:
         for path in sorted(folder.rglob("*.py")):
@@ -303,7 +305,7 @@ def places() -> dict[str, list[Place]]:
 
 
 def places_in(path: Path) -> Iterator[Place]:
-    """Give the places in a module that comment lines with nothing but ids name.
+    """Yield the places in a module that comment lines with nothing but ids name.
 
     Args:
         path: The module.
@@ -325,7 +327,7 @@ def places_in(path: Path) -> Iterator[Place]:
 
 
 def _named_in(node: ast.AST, prefix: str, *, local: bool = False) -> Iterator[_Named]:
-    """Give what has a name below a node; of variables of functions nothing is given."""
+    """Yield the names that are defined below a node, except variables of functions."""
     for part in ast.iter_child_nodes(node):
         match part:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():

@@ -74,7 +74,7 @@ def setup(app: Application) -> dict[str, bool]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def who_shows() -> Shown:
+def citations_by_rule() -> Shown:
     """Return the feeds and the tests that show each rule, by its id."""
     prefixes = {rule.id.partition("-")[0] for rule in read_rules()}
     listed = [Citation(row.id, PROJECT / path) for row in read_unshown() for path in row.tests]
@@ -84,8 +84,8 @@ def who_shows() -> Shown:
     return {name: list(found.values()) for name, found in shown.items()}
 
 
-def with_shown(text: str, shown: Shown, decided: Decided) -> str:
-    """Return the text of a page with what shows each of its rules, and what decides it.
+def with_citations(text: str, shown: Shown, decided: Decided) -> str:
+    """Return the text of a page with the citations of each of its rules, and the places that decide it.
 
     Args:
         text: The page.
@@ -111,22 +111,22 @@ def _below(cited: Sequence[Citation]) -> str:
         return ""
     if len(cited) <= OPEN:
         return f"<p>Shown by {', '.join(_link(one) for one in cited)}</p>\n\n"
-    items = "".join(f"<li>{_link(one)}{_said(one)}</li>" for one in cited)
+    items = "".join(f"<li>{_link(one)}{_citation_text(one)}</li>" for one in cited)
     summary = f"<summary>Shown by {len(cited)} feeds and tests</summary>"
     return f"<details>{summary}<ul>{items}</ul></details>\n\n"
 
 
 def _decided(found: Sequence[Place]) -> str:
-    """Give the line with what decides a rule."""
+    """Return the line with the places that decide a rule."""
     names: dict[str, dict[str, None]] = {}
     for one in found:
         names.setdefault(short(one.path), {})[one.name] = None
-    told = (f"<code>{path}: {', '.join(some)}</code>" for path, some in names.items())
-    return f"<p>Decided in {'; '.join(told)}</p>\n\n" if names else ""
+    decided = (f"<code>{path}: {', '.join(some)}</code>" for path, some in names.items())
+    return f"<p>Decided in {'; '.join(decided)}</p>\n\n" if names else ""
 
 
 def short(path: Path) -> str:
-    """Give the path of a module from its package on.
+    """Return the path of a module from its package on.
 
     Args:
         path: The module.
@@ -135,10 +135,10 @@ def short(path: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
-def _said(cited: Citation) -> str:
+def _citation_text(cited: Citation) -> str:
     """Return the text of a citation as HTML, with words between backticks as code."""
-    said = re.sub("`([^`]*)`", r"<code>\1</code>", escape(cited.text.rstrip("."), quote=False))
-    return f": {said}" if said else ""
+    text = re.sub("`([^`]*)`", r"<code>\1</code>", escape(cited.text.rstrip("."), quote=False))
+    return f": {text}" if text else ""
 
 
 def _link(cited: Citation) -> str:
@@ -167,9 +167,9 @@ def _outdated(_app: Application, env: Environment, *_changes: object) -> list[st
 
 
 def _add(_app: Application, page: str, source: list[str]) -> None:
-    """Add to a page of the specification what shows its rules, and what decides them."""
+    """Add to a page of the specification the citations of its rules, and the places that decide them."""
     if page.startswith(f"{PAGES.name}/"):
-        source[0] = with_shown(source[0], who_shows(), places())
+        source[0] = with_citations(source[0], citations_by_rule(), places())
 
 
 def _copy(app: Application, problem: Exception | None) -> None:

@@ -98,7 +98,7 @@ LANES: Final = (
 
 
 def short(place: str) -> str:
-    """Give a place without what all of them begin with."""
+    """Return a place without the common prefix of all."""
     return place.replace("muster_core.", "").replace("muster.", "").replace(":", ": ")
 
 

@@ -185,7 +185,7 @@ def test_part_that_fails_does_not_keep_the_others() -> None:
     absent = Part("absent", "", (), figures, missing="not installed")
     fine = Part("fine", "", (Contender("it", "benchmarks.startup:measure"),), figures)
 
-    outcomes = measure([broken, absent, fine], turns=1, scale=0.1, tell=lambda _: None)
+    outcomes = measure([broken, absent, fine], turns=1, scale=0.1, progress=lambda _: None)
 
     assert "AttributeError" in (outcomes[0].error or "")
     assert outcomes[1] == Outcome(absent, error="not installed")

@@ -21,8 +21,8 @@ from docs.rules import (
     Citation,
     Place,
     Rule,
-    Undecided,
-    Unshown,
+    UndecidedRule,
+    UnshownRule,
     cited_at_head,
     cited_in_table,
     feed_citations,
@@ -167,7 +167,7 @@ def test_rules_are_shown() -> None:
 
 
 @pytest.mark.parametrize("row", UNSHOWN_ROWS, ids=[row.id for row in UNSHOWN_ROWS])
-def test_row_of_a_rule_that_no_feed_shows(row: Unshown) -> None:
+def test_row_of_a_rule_that_no_feed_shows(row: UnshownRule) -> None:
     assert row.id in IDS
     assert row.why
     assert [path for path in row.tests if not (PROJECT / path).is_file()] == []
@@ -188,7 +188,7 @@ def test_every_place_has_a_name_and_a_rule() -> None:
 
 
 @pytest.mark.parametrize("row", UNDECIDED_ROWS, ids=[row.id for row in UNDECIDED_ROWS])
-def test_row_of_a_rule_that_no_single_place_decides(row: Undecided) -> None:
+def test_row_of_a_rule_that_no_single_place_decides(row: UndecidedRule) -> None:
     assert row.id in IDS
     assert row.why
 
@@ -257,8 +257,8 @@ def test_rows_of_rules_that_no_feed_shows(tmp_path: Path) -> None:
     index.write_text(f"# Index\n\n{head}{rows}\n## More\n\n| THING-3 | why | |\n")
 
     assert read_unshown(index) == [
-        Unshown("THING-1", "why", ("tests/a.py", "tests/b.py")),
-        Unshown("THING-2", "why", ()),
+        UnshownRule("THING-1", "why", ("tests/a.py", "tests/b.py")),
+        UnshownRule("THING-2", "why", ()),
     ]
 
 
@@ -268,7 +268,10 @@ def test_rows_of_rules_that_no_single_place_decides(tmp_path: Path) -> None:
     rows = "| [THING-1](#thing-1) | why |\n| THING-2 | why |\n"
     index.write_text(f"# Index\n\n{head}{rows}\n## More\n\n| THING-3 | why |\n")
 
-    assert read_undecided(index) == [Undecided("THING-1", "why"), Undecided("THING-2", "why")]
+    assert read_undecided(index) == [
+        UndecidedRule("THING-1", "why"),
+        UndecidedRule("THING-2", "why"),
+    ]
 
 
 MODULE = '''
@@ -391,7 +394,7 @@ def test_who_shows_a_rule_stands_below_it() -> None:
         "THING-2": [other, other],
     }
 
-    text = spec_extension.with_shown(PAGE, shown, decided)
+    text = spec_extension.with_citations(PAGE, shown, decided)
     one, two, three = re.split(r"\(thing-\d\)=\n", text)[1:]
 
     assert one == (
@@ -409,7 +412,7 @@ def test_who_shows_a_rule_stands_below_it() -> None:
 def test_a_page_keeps_its_text() -> None:
     for page in PAGES.glob("*.md"):
         text = page.read_text(encoding="utf-8")
-        assert spec_extension.with_shown(text, {}, {}).split() == text.split()
+        assert spec_extension.with_citations(text, {}, {}).split() == text.split()
 
 
 def test_the_copy_of_a_feed_can_be_read_in_a_browser() -> None:

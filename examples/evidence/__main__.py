@@ -28,7 +28,7 @@ CONSOLE: Final = Console()
 
 @attrs.frozen
 class Claim:
-    """Something that docs/evidence.md says, and what was found.
+    """A claim of docs/evidence.md, and the result of its check.
 
     Attributes:
         what: What is claimed of.
@@ -44,7 +44,7 @@ class Claim:
 
 
 Section: TypeAlias = Callable[[int], Iterator[Claim]]
-"""Prints a table of its own, and yields claims; it is told how many replays may run at a time."""
+"""Prints a table of its own, and yields claims; the argument is how many replays may run at a time."""
 
 
 def philly(_: int) -> Iterator[Claim]:
@@ -131,7 +131,7 @@ def others(_: int) -> Iterator[Claim]:
     """Yield claims about loads with which others measured themselves: at most as much as there."""
     run = loads.replay(loads.kueue(loads.BASELINE))
     waits_s = {"large": 6.7, "medium": 76.8, "small": 215.5}
-    yield from _of_kueue("Kueue's baseline", loads.BASELINE, run, 351.1, waits_s)
+    yield from _kueue_claim("Kueue's baseline", loads.BASELINE, run, 351.1, waits_s)
     yield _at_most("Kueue's baseline: processor time", 139.4, run.cpu_s, "s")
     yield _at_most("Kueue's baseline: memory", 445_012, run.memory_kib, "KiB")
     run = loads.replay(loads.yunikorn(nodes=4_000))
@@ -142,18 +142,18 @@ def others(_: int) -> Iterator[Claim]:
         len(run.bound) == 50_000,
     )
     yield _at_most("YuniKorn's 50,000 pods: processor time", 122, run.cpu_s, "s")
-    yield _of_slurm("one node", starts.Trial(logs.made(), "easy"))
+    yield _slurm_claim("one node", starts.Trial(logs.synthetic(), "easy"))
 
 
 def large(_: int) -> Iterator[Claim]:
     """Yield claims about loads that take minutes."""
     run = loads.replay(loads.kueue(loads.LARGE))
     waits_s = {"large": 98.8, "medium": 256.4, "small": 700.4}
-    yield from _of_kueue("Kueue's large scale", loads.LARGE, run, 1_179.4, waits_s)
-    yield _of_slurm("500 nodes", starts.Trial(logs.made(), "easy", per_node=16))
+    yield from _kueue_claim("Kueue's large scale", loads.LARGE, run, 1_179.4, waits_s)
+    yield _slurm_claim("500 nodes", starts.Trial(logs.synthetic(), "easy", per_node=16))
 
 
-def _of_kueue(
+def _kueue_claim(
     title: str, shape: loads.Kueue, run: loads.Run, end_s: float, waits_s: Mapping[str, float]
 ) -> Iterator[Claim]:
     yield _at_most(f"{title}: last workload ends", end_s, run.end_s, "s")
@@ -163,7 +163,7 @@ def _of_kueue(
     CONSOLE.print(f"{title}: {run.cpu_s:.1f} s of the processor, {run.evictions:,} evictions")
 
 
-def _of_slurm(where: str, trial: starts.Trial) -> Claim:
+def _slurm_claim(where: str, trial: starts.Trial) -> Claim:
     took_s = starts.replay(trial)[1]
     return _at_most(f"20 days of 8,000 processors, {where}: a replay", 5 * 3600, took_s, "s")
 
@@ -182,7 +182,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
     "large": large,
 }
 NOT_ASKED: Final = ("large",)
-"""What takes too long unless somebody asks for it."""
+"""The sections that run only on demand, as they take long."""
 
 
 def verdict(claims: Sequence[Claim]) -> int:
@@ -193,8 +193,8 @@ def verdict(claims: Sequence[Claim]) -> int:
         shown.add_column(heading, justify="right")
     shown.add_column("")
     for claim in claims:
-        said = "ok" if claim.holds else "DIFFERS"
-        shown.add_row(claim.what, claim.expected, claim.found, said)
+        mark = "ok" if claim.holds else "DIFFERS"
+        shown.add_row(claim.what, claim.expected, claim.found, mark)
     CONSOLE.print(shown)
     return 0 if all(claim.holds for claim in claims) else 1
 

@@ -58,7 +58,7 @@ class Kueue:
     workloads: Sequence[Workloads]
 
     def coming(self) -> Iterator[tuple[int, str, str, Workloads]]:
-        """Yield when each workload comes, in milliseconds, its name and its queue, and what it is."""
+        """Yield the arrival of each workload in milliseconds, its name, its queue, and its shape."""
         for cohort in range(self.cohorts):
             for queue in range(self.queues):
                 path = f"root.cohort-{cohort}.cq-{queue}"

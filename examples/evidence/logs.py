@@ -49,7 +49,9 @@ def week() -> Log:
     return Log("week.swf", header["MaxProcs"], jobs)
 
 
-def made(jobs: int = 10_000, *, days: int = 20, seed: int = 2003, are_ended: bool = True) -> Log:
+def synthetic(
+    jobs: int = 10_000, *, days: int = 20, seed: int = 2003, are_ended: bool = True
+) -> Log:
     """Make a log in the manner of Lublin and Feitelson.
 
     Sizes are powers of two or not, and many are 1; run times come from one of two gamma
@@ -68,7 +70,7 @@ def made(jobs: int = 10_000, *, days: int = 20, seed: int = 2003, are_ended: boo
     weights = [share for _ in range(days) for share in ARRIVALS]
     hours = chance.choices(range(24 * days), weights, k=jobs)
     submits = sorted(hour * HOUR_S + chance.randrange(HOUR_S) for hour in hours)
-    chosen = [_made(chance, number, at) for number, at in enumerate(submits, start=1)]
+    chosen = [_synthetic_job(chance, number, at) for number, at in enumerate(submits, start=1)]
     if are_ended:
         chosen = [replace(job, run=min(job.run, job.requested)) for job in chosen]
     return Log("made" if are_ended else "made, overrun", 8_000, chosen)
@@ -80,7 +82,7 @@ def whole_nodes(log: Log, size: int) -> Log:
     return Log(f"{log.name}, whole nodes", log.processors // size, jobs)
 
 
-def _made(chance: random.Random, number: int, submit: int) -> Job:
+def _synthetic_job(chance: random.Random, number: int, submit: int) -> Job:
     size = _size(chance, 10.4)
     is_short = chance.random() < -0.0054 * size + 0.78
     alpha, beta = (4.2, 0.94) if is_short else (312, 0.03)
@@ -116,7 +118,7 @@ def philly(cluster: str, nodes: int) -> Log:
 def openb(gpus: int = 40) -> Log:
     """Return the pods of openb that want GPUs and were scheduled; a processor is a GPU.
 
-    Replayed as they came they need few of the 6,212 GPUs, so that nobody would wait: these are
+    Replayed as they came they need few of the 6,212 GPUs, so that no job would wait: these are
     fewer. A share of a GPU counts as one.
     """
     with gzip.open(EXAMPLES / "openb" / "openb_pod_list_default.csv.gz", "rt") as stream:
@@ -133,7 +135,7 @@ def openb(gpus: int = 40) -> Log:
 
 
 def _real(name: str, processors: int, rows: Iterable[tuple[int, int, int]]) -> Log:
-    """Make a log of submission, size and run time; what is requested is rounded up to hours."""
+    """Make a log of submission, size and run time; requested times are rounded up to hours."""
     jobs = [
         Job(number, submit, size, max(run, 1), math.ceil(max(run, 1) / HOUR_S) * HOUR_S)
         for number, (submit, size, run) in enumerate(rows, start=1)

@@ -18,7 +18,7 @@ from examples.evidence.plain import Job, Machine
 
 @dataclass
 class Reservation:
-    """What is kept for the first job that waits.
+    """The reservation for the first job that waits.
 
     Attributes:
         number: The number of the job.
@@ -36,7 +36,7 @@ class NamedNodes(Machine):
     """As `Machine`, of nodes instead of processors; a node is a number, from 0 up to ``free``.
 
     Attributes:
-        empty: The nodes that nobody has.
+        empty: The nodes without a job.
         held: The nodes of each job that runs, by its number.
         reservation: What the last pass reserved.
     """
@@ -50,7 +50,7 @@ class NamedNodes(Machine):
 
     @override
     def end(self, number: int) -> None:
-        """Let a job leave its nodes."""
+        """End a job; its nodes become empty."""
         super().end(number)
         self.empty.update(self.held.pop(number))
 
@@ -61,7 +61,7 @@ class NamedNodes(Machine):
 
     @override
     def backfill(self, now: int) -> Iterator[Job]:
-        """Start who ends by the start that is reserved, or fits beside the nodes reserved."""
+        """Start the jobs that end before the reserved start, or fit beside the reserved nodes."""
         reserved = self.reservation = self._reserve(self.waiting[0], now)
         for job in list(self.waiting)[1:]:
             ends_by_then = now + job.requested <= reserved.start
@@ -77,7 +77,7 @@ class NamedNodes(Machine):
         return super().start(job, now)
 
     def _reserve(self, first: Job, now: int) -> Reservation:
-        """Find the first start; what was reserved before is kept if that is no later than it."""
+        """Find the first start; keep the previous reservation if it is no later."""
         ends = {one.expected_end(now) for one in self.running.values()}
         start = min(at for at in ends if len(self._empty_at(at, now)) >= first.size)
         before = self.reservation
@@ -91,7 +91,7 @@ class NamedNodes(Machine):
         return Reservation(first.number, start, sorted(self._empty_at(start, now))[: first.size])
 
     def _empty_at(self, at: int, now: int) -> set[int]:
-        """Return which nodes are empty at an instant, if those that run end as is expected."""
+        """Return the nodes that are empty at an instant, if all jobs end as expected."""
         ended = (
             self.held[number] for number, one in self.running.items() if one.expected_end(now) <= at
         )

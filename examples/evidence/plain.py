@@ -83,11 +83,11 @@ class Running:
 
 @dataclass
 class Machine:
-    """The processors, and who runs and waits.
+    """The processors, and the jobs that run and wait.
 
     Attributes:
         policy: By which rule jobs start.
-        free: How many processors nobody has.
+        free: How many processors are free.
         running: The jobs that run.
         waiting: The jobs that wait, in the order in which they came.
     """
@@ -98,11 +98,11 @@ class Machine:
     waiting: deque[Job] = field(default_factory=deque[Job])
 
     def end(self, number: int) -> None:
-        """Let a job leave."""
+        """End a job."""
         self.free += self.running.pop(number).job.size
 
     def start_jobs(self, now: int) -> list[Job]:
-        """Start what may start now, and return it in that order."""
+        """Start the jobs that may start now, and return them in that order."""
         started = list[Job]()
         while self.waiting and self.waiting[0].size <= self.free:
             started.append(self.start(self.waiting.popleft(), now))
@@ -117,7 +117,7 @@ class Machine:
         return job
 
     def backfill(self, now: int) -> Iterator[Job]:
-        """Start who does not delay the first of those that wait, and yield them."""
+        """Start and yield the jobs that do not delay the first waiting one."""
         shadow, extra = self._shadow(self.waiting[0], now)
         for job in list(self.waiting)[1:]:
             if job.size > self.free:
@@ -161,7 +161,7 @@ def simulate(
     Raises:
         ValueError: A job needs more processors than there are.
     """
-    # What happens, in order: at an instant jobs end, then come, and then it is looked at again.
+    # At an instant, first jobs end, then jobs come, and then a round starts what it can.
     events = [(job.submit, _COMES, place, job) for place, job in enumerate(jobs)]
     heapq.heapify(events)
     starts, place = dict[int, int](), len(events)

@@ -20,7 +20,7 @@ from rich import box
 from rich.table import Table
 from typing_extensions import override
 
-from examples.evidence.logs import Log, made, openb, philly, week, whole_nodes
+from examples.evidence.logs import Log, openb, philly, synthetic, week, whole_nodes
 from examples.evidence.named import NamedNodes
 from examples.evidence.plain import Job, Machine, Policy, simulate, write
 from examples.philly.demo import bound, run
@@ -37,8 +37,8 @@ class Trial:
         policy: By which rule they start.
         per_node: How many processors a node of Muster has; None if one node has them all. A job
             that needs several nodes is a gang.
-        has_names: Whether what is reserved are certain nodes in the plain simulator, too.
-        has_states: Whether it looks again, too, when Muster does for the states of applications.
+        has_names: Whether reservations name certain nodes in the plain simulator, too.
+        has_states: Whether it adds the rounds, too, that Muster adds for the states of applications.
         apart: How many starts differ in a plain simulator that does neither.
     """
 
@@ -51,7 +51,7 @@ class Trial:
 
     @property
     def title(self) -> str:
-        """What is compared, for a table."""
+        """Its title in a table."""
         more = (" by name" if self.has_names else "") + (" and states" if self.has_states else "")
         return self.policy.upper() + more
 
@@ -65,8 +65,8 @@ class Trial:
         """Return on how many nodes a job runs."""
         return math.ceil(job.size / (self.per_node or self.log.processors))
 
-    def looks_again(self, job: Job) -> Iterator[int]:
-        """Yield when Muster looks again because of the states of the application of a job.
+    def extra_rounds(self, job: Job) -> Iterator[int]:
+        """Yield the times of rounds that Muster adds because of the states of the application of a job.
 
         One with a single ask changes its state 300 seconds after it began to run, if it still runs
         then, and each does 30 seconds after it ended.
@@ -93,14 +93,14 @@ class Difference:
 
     @override
     def __str__(self) -> str:
-        """Say what differs."""
-        said = ["never" if at is None else f"at {at:,g} s" for at in (self.expected, self.found)]
-        return f"job {self.job}: expected to start {said[0]}, found {said[1]}"
+        """Describe the difference."""
+        times = ["never" if at is None else f"at {at:,g} s" for at in (self.expected, self.found)]
+        return f"job {self.job}: expected to start {times[0]}, found {times[1]}"
 
 
 @attrs.frozen
 class Outcome:
-    """What a comparison gave.
+    """The result of a comparison.
 
     Attributes:
         jobs: How many jobs were compared.
@@ -121,13 +121,13 @@ class Outcome:
 
 
 def trials() -> Iterator[Trial]:
-    """Yield what is compared."""
+    """Yield the trials."""
     policies: tuple[Policy, ...] = ("fcfs", "easy")
-    pools = (week(), philly("0e4a51", 32), philly("2869ce", 16), openb(), made())
+    pools = (week(), philly("0e4a51", 32), philly("2869ce", 16), openb(), synthetic())
     for log in pools:
         for policy in policies:
             yield Trial(log, policy)
-    yield Trial(made(are_ended=False), "easy", has_states=True, apart=1_858)
+    yield Trial(synthetic(are_ended=False), "easy", has_states=True, apart=1_858)
     for nodes, apart in (
         (whole_nodes(week(), 16), 235),
         (whole_nodes(philly("2869ce", 16), 8), 95),
@@ -206,7 +206,7 @@ def compare(
     log = trial.log
     plain = simulate(log.jobs, Machine(trial.policy, log.processors))
     machine = (NamedNodes if trial.has_names else Machine)(trial.policy, log.processors)
-    expected = simulate(log.jobs, machine, trial.looks_again)
+    expected = simulate(log.jobs, machine, trial.extra_rounds)
     found, took_s = replay(trial, call)
     found |= altered
     latest, passed = -1, 0
@@ -224,7 +224,7 @@ def compare(
 
 
 def layout(found: Sequence[tuple[Trial, Outcome]]) -> Table:
-    """Lay out what comparisons gave."""
+    """Make a table of the results of comparisons."""
     shown = Table(
         title="When jobs start: Muster and a plain simulator",
         caption="pool: how many differ from a simulator of one pool, without names and states",

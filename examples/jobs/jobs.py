@@ -68,7 +68,9 @@ class Runner:
     def __init__(self, jobs: dict[str, Job]) -> None:
         self.jobs = jobs
         self.later = [job for job in jobs.values() if job.after is not None]
-        self.open: dict[tuple[str, str], float] = {}  # who has not ended, and since when it waits
+        self.open: dict[
+            tuple[str, str], float
+        ] = {}  # jobs that have not ended, and since when each waits
         self.runs = Counter[tuple[str, str]]()
         self.failed: set[str] = set()
         self.began_at = trio.current_time()

@@ -71,11 +71,11 @@ def pod(
     container["resources"]["requests"] = requests
     started = None if wait is None else created + wait
     ended = None if started is None or run is None else started + run
-    said: Object = {"containers": [container], "priority": priority[1], "restartPolicy": "Never"}
+    fields: Object = {"containers": [container], "priority": priority[1], "restartPolicy": "Never"}
     if priority[0]:
-        said["priorityClassName"] = priority[0]
+        fields["priorityClassName"] = priority[0]
     if started is not None:
-        said["nodeName"] = node or f"gpu-0{chance.randint(1, 4)}"
+        fields["nodeName"] = node or f"gpu-0{chance.randint(1, 4)}"
     status: Object = {"phase": "Pending", "qosClass": "Burstable"}
     if started is None:
         why = {"reason": "Unschedulable", "message": "0/4 nodes are available."}
@@ -86,7 +86,7 @@ def pod(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": said | spec,
+        "spec": fields | spec,
         "status": status,
     })  # fmt: skip
 
@@ -155,12 +155,14 @@ def yunikorn() -> None:
     for number in range(4):
         group = "executor" if number else "driver"
         name = f"spark-7-exec-{number}" if number else "spark-7-driver"
-        said = {"yunikorn.apache.org/task-group-name": group}
+        gang_fields = {"yunikorn.apache.org/task-group-name": group}
         if not number:
-            said["yunikorn.apache.org/task-groups"] = json.dumps(groups, separators=(",", ":"))
+            gang_fields["yunikorn.apache.org/task-groups"] = json.dumps(
+                groups, separators=(",", ":")
+            )
         need = {"cpu": "4" if number else "1", "memory": "16Gi"}
         created = 4000 + 20 * number
-        pod("research", name, created, 5, 3000, need, labels=marks, annotations=said)
+        pod("research", name, created, 5, 3000, need, labels=marks, annotations=gang_fields)
     holds = {"yunikorn.apache.org/placeholder": "true"}
     need = {"cpu": "4", "memory": "16Gi"}
     pod("research", "tg-spark-7-executor-0", 4001, 2, 30, need, labels=marks, annotations=holds)
@@ -212,7 +214,7 @@ def volcano() -> None:
 
 
 def others() -> None:
-    """Add what runs all the time, what waits still, and what belongs to a node."""
+    """Add pods that run all the time, pods that still wait, and pods of nodes."""
     for number in range(2):
         name = f"api-6c9d8b7f54-{suffix()}"
         need = {"cpu": "2", "memory": "4Gi"}
@@ -315,6 +317,6 @@ if __name__ == "__main__":
         make()
     whole: Object = {"apiVersion": "v1", "items": cluster(), "kind": "List"}
     whole["metadata"] = {"resourceVersion": ""}
-    whole = json.loads(json.dumps(whole))  # otherwise what stands twice would become an alias
+    whole = json.loads(json.dumps(whole))  # otherwise a repeated object would become an alias
     text = yaml.safe_dump(whole, width=1000)
     print(re.sub("(?m) '([^'\"\n]*)'$", r' "\1"', text), end="")  # kubectl writes double quotes

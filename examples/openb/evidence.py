@@ -74,8 +74,8 @@ def run(*command: object) -> None:
     words = [sys.executable, *map(str, command)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = done.stderr or done.stdout
-        raise click.ClickException(f"{' '.join(words)}: exit {done.returncode}\n{said}")
+        output = done.stderr or done.stdout
+        raise click.ClickException(f"{' '.join(words)}: exit {done.returncode}\n{output}")
 
 
 def replay(policy: Policy, seed: int) -> Run:
@@ -110,7 +110,7 @@ def milli(event: dict[str, Any]) -> int:
 
 @attrs.frozen
 class Measured:
-    """What came of the replays of a policy.
+    """The results of the replays of a policy.
 
     Attributes:
         policy: The order of nodes.
@@ -129,7 +129,7 @@ class Measured:
 
     @property
     def holds(self) -> bool:
-        """Whether that is what was published."""
+        """Whether the found figure is the published one."""
         return abs(self.mean - self.published) <= TOLERANCE
 
 
@@ -148,7 +148,7 @@ def measure(shuffles: int, jobs: int) -> list[Measured]:
 
 
 def layout(found: Sequence[Measured]) -> Table:
-    """Lay out what was found beside what was published."""
+    """Make a table of the found and the published figures."""
     table = Table(box=box.SIMPLE_HEAD, title="GPUs allocated, with pods for 130 % of them")
     for name in ("order of nodes", "published", "Muster", "deviation", "pods bound", "a replay"):
         table.add_column(name, justify="left" if name == "order of nodes" else "right")

@@ -41,7 +41,7 @@ class Pod:
 
     @property
     def total_milli(self) -> int:
-        """What it asks for of all GPUs together, in thousandths of one."""
+        """Its request of all GPUs together, in thousandths of one."""
         return self.gpus * self.gpu_milli
 
     def event(self, name: str) -> dict[str, object]:
@@ -80,11 +80,11 @@ def in_random_order(pods: Sequence[Pod], most_milli: float, seed: int) -> list[P
     chance = random.Random(seed)
     drawn = list(pods)
     chance.shuffle(drawn)
-    asked = sum(pod.total_milli for pod in drawn)
+    requested_milli = sum(pod.total_milli for pod in drawn)
     while True:
         pod = chance.choice(pods)
-        asked += pod.total_milli
-        if asked > most_milli:
+        requested_milli += pod.total_milli
+        if requested_milli > most_milli:
             return drawn
         drawn.append(pod)
 

@@ -69,7 +69,7 @@ TRIALS: Final = [
 
 @attrs.frozen
 class Figures:
-    """What came of a replay; times are in seconds.
+    """The figures of a replay; times are in seconds.
 
     Attributes:
         mean_s: How long a job waited, on average.

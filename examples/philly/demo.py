@@ -56,7 +56,7 @@ class Cluster:
 
 @attrs.frozen
 class Experiment:
-    """One replay, and what to expect of it.
+    """One replay, and its expected figures.
 
     Attributes:
         cluster: Whose jobs are replayed.
@@ -91,7 +91,7 @@ EXPERIMENTS = (
 
 @attrs.frozen
 class Job:
-    """What the table says of a job, and the decision log must fit.
+    """A job of the table, which the decision log must agree with.
 
     Attributes:
         submit_s: When it was submitted, in seconds since the start of the trace.
@@ -104,7 +104,7 @@ class Job:
 
 @attrs.frozen
 class Outcome:
-    """What a replay gave.
+    """The result of a replay.
 
     Attributes:
         experiment: What was tried.
@@ -143,8 +143,8 @@ def run(*command: object) -> None:
     words = [sys.executable, *map(str, command)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = done.stderr or done.stdout
-        raise click.ClickException(f"{' '.join(words)}: exit {done.returncode}\n{said}")
+        output = done.stderr or done.stdout
+        raise click.ClickException(f"{' '.join(words)}: exit {done.returncode}\n{output}")
 
 
 def read_jobs(table: Path) -> dict[str, Job]:
@@ -193,7 +193,7 @@ def read_delays(jobs: Mapping[str, Job], decisions: Path) -> Iterator[float]:
 
 
 def replay(experiment: Experiment, folder: Path, reports: Path | None) -> Outcome:
-    """Make the feed of an experiment, replay it, and read what was decided.
+    """Make the feed of an experiment, replay it, and read the decision log.
 
     A report of it is written to the folder ``reports``, if there is one.
 
@@ -219,7 +219,7 @@ def replay(experiment: Experiment, folder: Path, reports: Path | None) -> Outcom
 
 
 def table(outcomes: Sequence[Outcome]) -> Table:
-    """Lay out what was found beside what was published."""
+    """Make a table of the found and the published figures."""
     title = "Average queueing delay of Philly's jobs, in seconds"
     caption = f"gangs: those of the jobs that want more than {GPUS_PER_NODE} GPUs"
     # Even with the word DIFFERS it is no wider than 80 characters.

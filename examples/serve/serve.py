@@ -24,7 +24,7 @@ PATIENCE_S: Final = 60.0
 
 MUSTER: Final = (sys.executable, "-m", "muster")
 
-TOLD: Final = """
+INSTRUCTIONS: Final = """
 Muster runs at {url}, and two queues of it have a few jobs.
 Open this address in a browser and log in with the token below, or in another terminal:
 
@@ -83,7 +83,7 @@ def token_for(state: Path) -> str:
 
 
 def tokens_of(state: Path) -> Path:
-    """Return the file that says who has which token."""
+    """Return the file of the tokens."""
     return state.with_name(f"{state.name}.tokens")
 
 
@@ -91,7 +91,7 @@ def started(state: Path, listen: str, log: int) -> subprocess.Popen[bytes]:
     """Start the service, in a session of its own: Ctrl-C is for this program."""
     command = [*MUSTER, "serve", "--run", "local", "--config", str(HERE / "queues.yaml")]
     command += ["--state", str(state), "--listen", listen]
-    # Only whoever has started this has a token, and runs the commands as themselves.
+    # Only the user who has started this has a token, and the commands run as that user.
     command += ["--tokens", str(tokens_of(state)), "--trust-submitters"]
     return subprocess.Popen(command, stderr=log, start_new_session=True)
 
@@ -116,7 +116,7 @@ def attend(
         "jobs": os.path.relpath(HERE / "jobs.yaml"),
         "queues": os.path.relpath(HERE / "queues.yaml"),
     }
-    print(TOLD.format(url=url, state=state, log=log, **shown), flush=True)
+    print(INSTRUCTIONS.format(url=url, state=state, log=log, **shown), flush=True)
     return process.wait()
 
 

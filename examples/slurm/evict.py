@@ -35,15 +35,15 @@ partitions:
 # on from there when it runs again.
 COUNTING = f"""
 i=$(cat "count-$NAME" 2>/dev/null || echo 0)
-trap 'echo $i >"count-$NAME"; echo "$NAME was asked to end at $i" >>told; exit 0' TERM
-echo "$NAME begins at $i" >>told
+trap 'echo $i >"count-$NAME"; echo "$NAME was asked to end at $i" >>log; exit 0' TERM
+echo "$NAME begins at $i" >>log
 while [ $i -lt {LONG} ]; do sleep 1 & wait; i=$((i + 1)); done
 """
 URGENT = "date +%s.%N >>urgent"
 
 
 def slurm(*command: str, script: str = "") -> str:
-    """Run a command of Slurm, and return what it prints."""
+    """Run a command of Slurm, and return its output."""
     return subprocess.run(command, input=script, text=True, check=True, capture_output=True).stdout
 
 
@@ -60,7 +60,7 @@ def plain(partition: str, folder: Path) -> None:
         f"--chdir={folder}",
     )
     jobs = [slurm(*common, script=f"#!/bin/sh\nNAME={node}\n{COUNTING}") for node in nodes]
-    wait_for(lambda: lines(folder / "told") == len(nodes))
+    wait_for(lambda: lines(folder / "log") == len(nodes))
     time.sleep(BEFORE)
 
     asked_at = time.time()
@@ -92,7 +92,7 @@ async def with_muster(partition: str, folder: Path) -> None:
             for part in parts:
                 await part.bound()
             await trio.to_thread.run_sync(
-                wait_for, lambda: lines(folder / "told") == len(nodes), abandon_on_cancel=True
+                wait_for, lambda: lines(folder / "log") == len(nodes), abandon_on_cancel=True
             )
             await trio.sleep(BEFORE)
 
@@ -106,7 +106,7 @@ async def with_muster(partition: str, folder: Path) -> None:
             for part in parts:
                 while await (await part.bound()).ended() is not muster.Reason.COMPLETED:
                     pass  # it has made room, and will run again
-            for line in (folder / "told").read_text(encoding="utf-8").splitlines()[len(nodes) :]:
+            for line in (folder / "log").read_text(encoding="utf-8").splitlines()[len(nodes) :]:
                 print(f"with Muster  {line}")
             nursery.cancel_scope.cancel()
 
@@ -129,8 +129,8 @@ def main(arguments: list[str]) -> int:
     try:
         printed = slurm("sinfo", "-h", "-o", "%P").split()
     except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", None) or error
-        print(f"needs a Slurm whose commands are here: {said}", file=sys.stderr)
+        reason = getattr(error, "stderr", None) or error
+        print(f"needs a Slurm whose commands are here: {reason}", file=sys.stderr)
         return 2
     default = [name[:-1] for name in printed if name.endswith("*")]
     partition = next(iter(arguments or default), None)

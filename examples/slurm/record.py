@@ -119,7 +119,7 @@ COLUMNS: Final = (
 
 
 def run(*command: str, may_fail: bool = False) -> str:
-    """Run a command, and return what it has printed."""
+    """Run a command, and return its output."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     if done.returncode and not may_fail:
         sys.exit(f"{' '.join(command)}: {done.stderr}")
@@ -303,7 +303,7 @@ def state_of(job: str) -> str:
 
 
 def special(nodes: dict[str, subprocess.Popen[bytes]]) -> None:
-    """Run what is not an everyday job: it ends in every way that is there."""
+    """Run special jobs, which end in every possible way."""
     first = submit("alice", "sleep 4", "-J", "prepare")
     submit(
         "alice",
@@ -421,7 +421,7 @@ def leave_some() -> None:
 
 
 def record() -> None:
-    """Write down what Slurm says."""
+    """Record the output of Slurm."""
     HERE.mkdir(exist_ok=True)
     # Without --state, sacct leaves out what was cancelled while it could not start.
     since = ("--allusers", "--starttime=2020-01-01", "--endtime=now", f"--state={STATES}")
@@ -456,7 +456,7 @@ def main() -> None:
     child = os.fork()
     if child:
         found, status = 0, 0
-        while found != child:  # the first process reaps what nobody waits for
+        while found != child:  # the first process reaps orphans
             found, status = os.wait()
         sys.exit(os.waitstatus_to_exitcode(status))
     prepare()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make week.swf: a week of jobs in the Standard Workload Format, of nobody's machine.
+"""Make week.swf: a week of jobs in the Standard Workload Format, of no real machine.
 
 Two users have many short jobs, three have few long ones on several nodes, as on many a cluster; by
 day more jobs come than by night.

@@ -51,7 +51,7 @@ async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
 
 
 def scheduler_of(request: Request) -> muster.asyncio.Scheduler:
-    """Give the scheduler that the service runs."""
+    """Return the scheduler that the service runs."""
     return cast("muster.asyncio.Scheduler", request.app.state.scheduler)
 
 

@@ -1,4 +1,4 @@
-"""Clients that clash with a real ``muster serve``, and what it keeps and tells.
+"""Clients that clash with a real ``muster serve``, and what it keeps and answers.
 
 ``python -m tests.clash`` runs them; ``make clash`` does so for long. A round is one state directory, a
 server on it that is killed and started again and again, and clients that send events, leave in the

@@ -1,6 +1,4 @@
-"""Clients of a round: those that send, those that read, and those that follow the decisions, each
-once and in order.
-"""
+"""Clients of a round: submitters, readers, and followers, which get each decision once and in order."""
 
 from __future__ import annotations
 
@@ -24,12 +22,12 @@ from tests.clash.requests import (
     PART_BYTES,
     QUEUES,
     Answer,
+    Connection,
     CutError,
     Draft,
     Drawing,
     Request,
     StuckError,
-    Wire,
 )
 from tests.clash.world import World
 
@@ -43,7 +41,7 @@ class Submitter:
     Args:
         world: The world.
         random: Its source of chance.
-        name: Its name, which nobody else has.
+        name: Its unique name.
     """
 
     def __init__(self, world: World, random: Random, name: str) -> None:
@@ -84,16 +82,16 @@ class Submitter:
         life = await world.up()
         chance = 1.0 if is_patient else random.random()
         try:
-            async with Wire(world.port) as wire:
-                data = wire.written(draft.request)
+            async with Connection(world.port) as connection:
+                data = connection.encode(draft.request)
                 if chance < 0.15:
                     draft.tries += 1
-                    await self._leave(wire, draft, data, chance)
+                    await self._leave(connection, draft, data, chance)
                     return
                 draft.tries += 1
                 draft.was_sent = True
-                await wire.send(data)
-                answer = await wire.answer(random if random.random() < 0.05 else None)
+                await connection.send(data)
+                answer = await connection.answer(random if random.random() < 0.05 else None)
         except CutError as error:
             world.lost(life, f"{_PATH} {draft.marker}: {error}")
             return
@@ -104,15 +102,17 @@ class Submitter:
         if world.check(life, f"{_PATH} {draft.marker}", answer, *may) and answer.status == 200:
             world.take(world.account.answer(draft, answer))
 
-    async def _leave(self, wire: Wire, draft: Draft, data: bytes, chance: float) -> None:
+    async def _leave(
+        self, connection: Connection, draft: Draft, data: bytes, chance: float
+    ) -> None:
         """Send a part of a request, or all of it, and leave."""
         random = self._random
         self._world.tally.cut += 1
         if chance < 0.07:
-            await wire.send(data[: random.randrange(len(data))])
+            await connection.send(data[: random.randrange(len(data))])
         else:
             draft.was_sent = True
-            await wire.send(data)
+            await connection.send(data)
         if random.random() < 0.7:
             await trio.sleep(random.expovariate(1 / 0.005))
 
@@ -153,7 +153,7 @@ class Reader:
     Args:
         world: The world.
         random: Its source of chance.
-        name: Its name, which nobody else has.
+        name: Its unique name.
     """
 
     def __init__(self, world: World, random: Random, name: str) -> None:
@@ -194,15 +194,15 @@ class Reader:
             query += "&state=pending,bound"
         after, seen = "", set[str]()
         while True:
-            heard = self._world.account.heard
+            newest = self._world.account.newest_answered
             target = f"/api/v1/{name}?{query}{after}"
             answer = await self._world.ask(Request("GET", target), 200, slowly=self._slowly())
             if answer is None:
                 return
             found = answer.json()
-            if found["batch"] < heard:
-                told = f"shows batch {found['batch']}, and {heard} was answered before"
-                self._world.fault(f"life {self._world.life}: {target} {told}")
+            if found["batch"] < newest:
+                problem = f"shows batch {found['batch']}, and {newest} was answered before"
+                self._world.fault(f"life {self._world.life}: {target} {problem}")
             for item in found["items"]:
                 which = f"{item.get('app')}/{item[name[:-1]]}"
                 if which in seen and name in {"queues", "gangs", "nodes"}:
@@ -268,7 +268,7 @@ class Reader:
         if answer is not None and answer.status == 200:
             batch = answer.json()["batch"]
             account = self._world.account
-            account.heard = max(account.heard, batch or 0)
+            account.newest_answered = max(account.newest_answered, batch or 0)
 
     async def _renew(self) -> None:
         target = f"/api/v1/nodes/leased-{self._random.randrange(3)}/lease"
@@ -281,15 +281,15 @@ class Reader:
         target = random.choice((*_PLAIN, "/api/v1/asks", "/ws/v1/events/stream"))
         world.tally.cut += 1
         try:
-            async with Wire(world.port, random.choice((None, 2048))) as wire:
-                data = wire.written(Request("GET", target))
+            async with Connection(world.port, random.choice((None, 2048))) as connection:
+                data = connection.encode(Request("GET", target))
                 if random.random() < 0.4:
-                    await wire.send(data[: random.randrange(1, len(data))])
+                    await connection.send(data[: random.randrange(1, len(data))])
                     await trio.sleep(random.choice((0.0, 0.01, 0.1, 2.5)))
                     return
-                await wire.send(data)
+                await connection.send(data)
                 with trio.move_on_after(random.expovariate(1 / 0.03)):
-                    await wire.answer(random)
+                    await connection.answer(random)
         except CutError as error:
             world.lost(life, f"{target}: {error}")
         except StuckError as error:
@@ -299,8 +299,8 @@ class Reader:
 _KINDS: Final = ("bound,released", "rejected", "bound")
 
 
-def wanted_by(random: Random) -> dict[str, str]:
-    """Draw a filter."""
+def draw_filter(random: Random) -> dict[str, str]:
+    """Draw the parameters of a filter."""
     found: dict[str, str] = {}
     if random.random() < 0.5:
         found["kinds"] = random.choice(_KINDS)
@@ -313,18 +313,18 @@ def wanted_by(random: Random) -> dict[str, str]:
     return found
 
 
-def wants(wanted: Mapping[str, str], one: Mapping[str, Any]) -> bool:
+def passes(filters: Mapping[str, str], decision: Mapping[str, Any]) -> bool:
     """Return whether a decision passes a filter."""
-    queue = wanted.get("queue")
-    there = one.get("queue")
+    queue = filters.get("queue")
+    there = decision.get("queue")
     return (
-        ("kinds" not in wanted or one["kind"] in wanted["kinds"].split(","))
-        and ("app" not in wanted or one.get("app") == wanted["app"])
+        ("kinds" not in filters or decision["kind"] in filters["kinds"].split(","))
+        and ("app" not in filters or decision.get("app") == filters["app"])
         and (
             queue is None
             or (there is not None and (there == queue or there.startswith(f"{queue}.")))
         )
-        and ("gang" not in wanted or one.get("gang") == wanted["gang"])
+        and ("gang" not in filters or decision.get("gang") == filters["gang"])
     )
 
 
@@ -343,12 +343,12 @@ class Follower:
         self._world = world
         self._random = random
         self._manner = ("fast", "leaves", "slow", "pages")[number % 4]
-        self._wanted = {} if number < 4 else wanted_by(random)
+        self._filter = {} if number < 4 else draw_filter(random)
         self._is_whole = number < 4 or random.random() < 0.7
         #: The number behind which it goes on; None until it knows one.
         self._last: int | None = 0 if self._is_whole else None
         self._seen: list[tuple[int, bytes]] = []
-        self.name = f"follower {number} ({self._manner}, {self._wanted})"
+        self.name = f"follower {number} ({self._manner}, {self._filter})"
 
     async def run(self) -> None:
         """Follow until it is cancelled."""
@@ -365,7 +365,7 @@ class Follower:
                 await self._stream(None, is_slow=self._manner == "slow")
 
     async def finish(self, until: int) -> None:
-        """Go on until a decision was passed; one that has got none yet has nothing to go on from.
+        """Go on until a decision was passed; a follower that has none yet has no place to go on from.
 
         Args:
             until: The number of the decision, which was announced.
@@ -379,7 +379,7 @@ class Follower:
                 return
 
     def faults(self, decisions: Sequence[Announced], until: int) -> Iterator[str]:
-        """Yield how what it has got differs from what is kept.
+        """Yield where the decisions that it got differ from the kept ones.
 
         Args:
             decisions: All decisions that are kept.
@@ -394,7 +394,7 @@ class Follower:
         kept = [
             (seq, to_json_line(one).rstrip(b"\n"))
             for seq, one in enumerate(maps, first)
-            if wants(self._wanted, one)
+            if passes(self._filter, one)
         ]
         if kept != self._seen:
             for want, got in zip([*kept, None], [*self._seen, None], strict=False):
@@ -405,8 +405,8 @@ class Follower:
                     )
                     return
 
-    def hear(self, one: Announced) -> None:
-        """Take a decision, as it comes."""
+    def add(self, one: Announced) -> None:
+        """Add a decision, as if the stream had sent it."""
         self._take(one.seq, to_json_line(one.as_map()).rstrip(b"\n"))
 
     def _take(self, seq: int, line: bytes) -> None:
@@ -416,7 +416,7 @@ class Follower:
         self._last = seq
 
     async def _page(self, until: int | None) -> None:
-        query = {**self._wanted, "limit": str(self._random.choice((1, 50, 10_000)))}
+        query = {**self._filter, "limit": str(self._random.choice((1, 50, 10_000)))}
         if self._last is not None:
             query["after"] = str(self._last)
         if until is not None:
@@ -439,7 +439,7 @@ class Follower:
         """Read one stream until it ends."""
         world, random = self._world, self._random
         life = await world.up()
-        query = dict(self._wanted)
+        query = dict(self._filter)
         headers = {"Accept": "text/event-stream"}
         if self._last is not None:
             if random.random() < 0.7:
@@ -451,23 +451,25 @@ class Follower:
             query["until"] = str(until)
         request = Request("GET", f"/api/v1/decisions?{urlencode(query)}", headers)
         world.tally.streams += 1
-        # Who leaves does so anywhere: also in the middle of a decision.
+        # A client that leaves does so anywhere, also in the middle of a decision.
         part = random.choice((50, 700, PART_BYTES)) if self._manner == "leaves" else PART_BYTES
         try:
-            async with Wire(world.port, 2048 if is_slow else None, part) as wire:
-                await wire.send(wire.written(request))
-                await self._read(wire, life, until, is_slow=is_slow)
+            async with Connection(world.port, 2048 if is_slow else None, part) as connection:
+                await connection.send(connection.encode(request))
+                await self._read(connection, life, until, is_slow=is_slow)
         except CutError as error:
-            # Who reads slowly is cut off; what was sent until then counts.
+            # A slow reader is cut off; what was sent until then counts.
             if not is_slow:
                 world.lost(life, f"{self.name}: {error}")
         except StuckError as error:
             world.fault(f"life {life}: {self.name}: {error}")
 
-    async def _read(self, wire: Wire, life: int, until: int | None, *, is_slow: bool) -> None:
+    async def _read(
+        self, connection: Connection, life: int, until: int | None, *, is_slow: bool
+    ) -> None:
         rest, status = b"", 0
         random = self._random
-        async for event in wire.events(random if is_slow else None):
+        async for event in connection.events(random if is_slow else None):
             match event:
                 case h11.Response():
                     status = event.status_code
@@ -478,7 +480,7 @@ class Follower:
                         return
                     *whole, rest = (rest + bytes(event.data)).split(b"\n\n")
                     for one in whole:
-                        self._hear(life, one)
+                        self._take_event(life, one)
                     if is_slow and random.random() < 0.02:
                         await trio.sleep(random.choice((0.1, 0.5, 3.0)))
                 case _:
@@ -486,8 +488,8 @@ class Follower:
         if until is None and not is_slow:
             self._world.lost(life, f"{self.name}: the stream has ended")
 
-    def _hear(self, life: int, written: bytes) -> None:
-        """Take one event of the stream."""
+    def _take_event(self, life: int, written: bytes) -> None:
+        """Process one event of the stream."""
         fields: dict[str, bytes] = {}
         for line in written.split(b"\n"):
             name, _, value = line.partition(b": ")

@@ -68,7 +68,7 @@ class Answer:
     headers: Mapping[str, str]
     body: bytes
 
-    def json(self) -> Any:  # noqa: ANN401 - what a server says can be anything
+    def json(self) -> Any:  # noqa: ANN401 - JSON can be anything
         """Return the body as JSON."""
         return json.loads(self.body)
 
@@ -79,7 +79,7 @@ class Answer:
 
 
 @final
-class Wire:
+class Connection:
     """A connection with the server, as an asynchronous context manager.
 
     Args:
@@ -121,8 +121,8 @@ class Wire:
     ) -> None:
         self._stream.socket.close()
 
-    def written(self, request: Request) -> bytes:
-        """Return a request as it goes over the wire; after that, its answer can be read."""
+    def encode(self, request: Request) -> bytes:
+        """Return the bytes of a request; after that, its answer can be read."""
         headers = [("Host", "localhost"), *request.headers.items()]
         if request.chunked:
             headers.append(("Transfer-Encoding", "chunked"))
@@ -166,7 +166,7 @@ class Wire:
             CutError: If the connection ends before.
             StuckError: If there is no answer in time.
         """
-        await self.send(self.written(request))
+        await self.send(self.encode(request))
         return await self.answer(slowly)
 
     async def answer(self, slowly: Random | None = None) -> Answer:
@@ -187,7 +187,7 @@ class Wire:
         return Answer(status, head, bytes(body))
 
     async def events(self, slowly: Random | None = None) -> AsyncIterator[h11.Event]:
-        """Yield what comes, until the answer is complete.
+        """Yield events until the answer is complete.
 
         Raises:
             CutError: If the connection ends before.
@@ -202,7 +202,7 @@ class Wire:
                 if slowly is not None:
                     await trio.sleep(slowly.random() * 0.02)
                 self._http.receive_data(
-                    await self._received(self._part_bytes if slowly is None else 4096)
+                    await self._receive(self._part_bytes if slowly is None else 4096)
                 )
                 continue
             if isinstance(event, h11.ConnectionClosed):
@@ -212,7 +212,7 @@ class Wire:
             if isinstance(event, h11.EndOfMessage):
                 return
 
-    async def _received(self, most: int) -> bytes:
+    async def _receive(self, most: int) -> bytes:
         try:
             with trio.fail_after(PATIENCE_S):
                 return bytes(await self._stream.receive_some(most))
@@ -287,7 +287,7 @@ CONFIGS: Final = tuple(
 @final
 @attrs.define(eq=False)
 class Draft:
-    """A request with events, and what became of it.
+    """A request with events, its answers and its place in the store.
 
     Attributes:
         marker: The name that marks its events; empty for a single event without a mark.
@@ -297,7 +297,7 @@ class Draft:
         was_sent: Whether it was ever sent to its end.
         tries: How often it was begun to be sent.
         answers: The answers with status 200: the headers with numbers, and the body.
-        kept: Where it stands in the store.
+        kept: Its place in the store.
     """
 
     marker: str
@@ -309,7 +309,7 @@ class Draft:
     answers: list[tuple[Sequence[int | None], bytes]] = attrs.field(
         factory=list[tuple["Sequence[int | None]", bytes]]
     )
-    kept: Kept | None = None
+    kept: StoredRequest | None = None
 
     @property
     def key(self) -> str | None:
@@ -319,8 +319,8 @@ class Draft:
 
 @final
 @attrs.frozen
-class Kept:
-    """Where the events of a request stand in the store.
+class StoredRequest:
+    """The place of the events of a request in the store.
 
     Attributes:
         batch: The number of the batch.
@@ -336,7 +336,7 @@ class Kept:
 
 
 def event_of(value: Map) -> Event | None:
-    """Return what a map says if it is an event for a service, or None."""
+    """Return the event of a map, or None if it is no event for a service."""
     if "at" in value or value["op"] in {"settle", "expect"}:
         return None
     (item,) = parse([RawEvent(0, None, value)])
@@ -355,11 +355,11 @@ def configuration_of(config: Map) -> Configuration:
 
 @final
 class Drawing:
-    """Draws requests.
+    """Draws random requests.
 
     Args:
         random: The source of chance.
-        name: The beginning of markers and keys, which nobody else has.
+        name: The unique beginning of markers and keys.
     """
 
     def __init__(self, random: Random, name: str) -> None:

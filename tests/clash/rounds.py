@@ -1,6 +1,4 @@
-"""A round: a state directory, a server that comes and goes, clients, and what must be so when they
-have left.
-"""
+"""A round: a state directory, a server that comes and goes, clients, and checks after they have left."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from typing import Any, Final
 
 import trio
 
-from tests.actors.serving.truth import Truth, same
+from tests.actors.serving.truth import Truth, compare_items
 from tests.clash.clients import Follower, Reader, Submitter
 from tests.clash.requests import PATIENCE_S, Request
 from tests.clash.world import Tally, World
@@ -42,25 +40,25 @@ _HELD: Final = re.compile(
     r"^muster_[a-z_]*(?:connections|streams)(?:\{[^}]*\})? (\S+)$", re.MULTILINE
 )
 
-Told = dict[str, Any]
+Answers = dict[str, Any]
 
 
-async def told_by(world: World) -> tuple[int, Told]:
-    """Return all that the server tells, as of one batch, and its number."""
+async def read_answers(world: World) -> tuple[int, Answers]:
+    """Return the number of a batch and all that the server answers as of it."""
     with trio.fail_after(PATIENCE_S * 3):
         while True:
-            told: Told = {}
+            answers: Answers = {}
             batches = set[int]()
             for name in _LISTS:
-                told[name] = await _whole(world, name, batches)
+                answers[name] = await _whole(world, name, batches)
             for path in _YUNIKORN:
-                # The order of the members of a map is nobody's business.
+                # The members of a map may come in any order.
                 answer = await _answer(world, path)
                 is_json = answer.headers["content-type"].startswith("application/json")
-                told[path] = answer.json() if is_json else answer.body.decode()
+                answers[path] = answer.json() if is_json else answer.body.decode()
             batches.add((await _answer(world, "/api/v1/queues?limit=1")).json()["batch"])
             if len(batches) == 1:
-                return batches.pop(), told
+                return batches.pop(), answers
 
 
 async def _answer(world: World, target: str) -> Any:  # noqa: ANN401 - an answer
@@ -69,8 +67,8 @@ async def _answer(world: World, target: str) -> Any:  # noqa: ANN401 - an answer
     return answer
 
 
-async def _whole(world: World, name: str, batches: set[int]) -> list[Told]:
-    items: list[Told] = []
+async def _whole(world: World, name: str, batches: set[int]) -> list[Answers]:
+    items: list[Answers] = []
     after = ""
     while True:
         found = (await _answer(world, f"/api/v1/{name}?limit=1000{after}")).json()
@@ -81,8 +79,8 @@ async def _whole(world: World, name: str, batches: set[int]) -> list[Told]:
         after = f"&after={found['next']}"
 
 
-def faults_of_lists(world: World, told: Told) -> Iterator[str]:
-    """Yield where lists differ from the state of the scheduler that was let in again."""
+def faults_of_lists(world: World, answers: Answers) -> Iterator[str]:
+    """Yield where lists differ from the state of the scheduler that replayed the store."""
     truth = Truth.of(world.account.scheduler)
     wanted = {
         "queues": truth.queues(),
@@ -92,22 +90,22 @@ def faults_of_lists(world: World, told: Told) -> Iterator[str]:
         "nodes": truth.nodes(),
     }
     for name in _LISTS:
-        world.tally.lists += len(told[name])
-        for fault in same(told[name], wanted[name]):
+        world.tally.lists += len(answers[name])
+        for fault in compare_items(answers[name], wanted[name]):
             yield f"{name}: {fault}"
 
 
-def faults_between(before: Told, after: Told) -> Iterator[str]:
-    """Yield what a server tells otherwise than the one that was killed before it."""
-    for name, was in before.items():
+def faults_between(before: Answers, after: Answers) -> Iterator[str]:
+    """Yield where a server answers otherwise than the one that was killed before it."""
+    for name, before_kill in before.items():
         # A minute may have gone by meanwhile.
-        told = after[name][: len(was)] if name in _HISTORIES else after[name]
-        if told != was:
-            yield f"{name} after a kill: {after[name]} instead of {was}"
+        is_now = after[name][: len(before_kill)] if name in _HISTORIES else after[name]
+        if is_now != before_kill:
+            yield f"{name} after a kill: {after[name]} instead of {before_kill}"
 
 
 async def faults_of_held(world: World, files: int) -> list[str]:
-    """Return what is still held after all clients have left.
+    """Return the resources that are still held after all clients have left.
 
     Args:
         world: The world.
@@ -130,7 +128,7 @@ async def faults_of_held(world: World, files: int) -> list[str]:
 
 
 def faults_of_store(world: World) -> list[str]:
-    """Return what ``muster store --verify`` finds."""
+    """Return the faults that ``muster store --verify`` finds."""
     done = subprocess.run(
         [sys.executable, "-m", "muster", "store", str(world.state), "--verify"],
         capture_output=True,
@@ -149,7 +147,7 @@ _REST_S: Final = 600.0
 
 
 def run_round(seed: int, folder: Path, long_s: float, tally: Tally) -> list[str]:
-    """Run a round; return what was found.
+    """Run a round; return its faults.
 
     Args:
         seed: The seed: what each client does follows from it, and from what it is answered.
@@ -193,14 +191,14 @@ async def _round(world: World, seed: int, long_s: float) -> None:
     if not time.cancelled_caught:
         return
     with trio.fail_after(_REST_S):
-        await _rest(world, followers)
+        await _finish(world, followers)
 
 
 async def _restart(world: World, random: Random, until: float) -> None:
     """Kill or end the server at random moments, and start it again."""
     while True:
         await trio.sleep(0.2 + random.expovariate(1 / 3))
-        # Whoever looks at the end finds a server that runs.
+        # The checks at the end find a server that runs.
         with trio.CancelScope(shield=True):
             await (world.kill() if random.random() < 0.8 else world.stop())
             while random.random() < 0.15:
@@ -210,29 +208,29 @@ async def _restart(world: World, random: Random, until: float) -> None:
             return
 
 
-async def _rest(world: World, followers: list[Follower]) -> None:
-    """Look at what is left when all clients but the followers have ended."""
+async def _finish(world: World, followers: list[Follower]) -> None:
+    """Check the server and its store when all clients but the followers have ended."""
     await world.kill()
-    # With the file of a configuration, it is told as it is written there.
+    # With a configuration file, it would answer the configuration as the file has it.
     await world.start(config=False)
     files = world.measure()
-    batch, told = await told_by(world)
+    batch, answers = await read_answers(world)
     last = world.account.decisions[-1].seq if world.account.decisions else 0
     async with trio.open_nursery() as nursery:
         for follower in followers:
             nursery.start_soon(follower.finish, last)
     world.take(await faults_of_held(world, files))
     await world.kill()
-    before = told if world.account.batches == batch else None
+    before = answers if world.account.batches == batch else None
     if before is not None:
         world.take(faults_of_lists(world, before))
     for follower in followers:
         world.take(follower.faults(world.account.decisions, last))
     await world.start(config=False)
-    again, told = await told_by(world)
+    again, answers = await read_answers(world)
     if before is not None and again == batch:
-        world.take(faults_between(before, told))
+        world.take(faults_between(before, answers))
     await world.stop()
     if world.account.batches == again:
-        world.take(faults_of_lists(world, told))
+        world.take(faults_of_lists(world, answers))
     world.take(await trio.to_thread.run_sync(partial(faults_of_store, world)))

@@ -18,7 +18,7 @@ from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddNode, Event, RemoveApp
 from muster_core.resources import Resources
 from tests.actors.state_directories import Keeper
-from tests.clash.clients import Follower, wants
+from tests.clash.clients import Follower, passes
 from tests.clash.requests import Answer, Draft, Drawing, Request
 from tests.clash.rounds import faults_between
 from tests.clash.world import Account, Tally, World
@@ -75,8 +75,8 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
     made.close()
 
 
-def found_in(keeper: Keeper, draft: Draft | None, *answers: Answer) -> str:
-    """Give what is found in a store after a request and its answers."""
+def faults_in(keeper: Keeper, draft: Draft | None, *answers: Answer) -> str:
+    """Return the faults of a store after a request and its answers."""
     account = Account([default_configuration()])
     faults: list[str] = []
     if draft is not None:
@@ -97,53 +97,53 @@ def test_what_is_as_it_should_be_has_no_faults(keeper: Keeper) -> None:
         "muster-first-seq": str(batch.first_seq),
         "muster-last-seq": str(batch.last_seq),
     }
-    told = Answer(200, headers, json.dumps([no, OK]).encode())
+    right = Answer(200, headers, json.dumps([no, OK]).encode())
 
-    assert not found_in(keeper, drafted(MARK, APP))
-    assert not found_in(keeper, drafted(MARK, APP), told)
-    assert not found_in(keeper, drafted(MARK, APP), told, told)
-    assert "and before as" in found_in(keeper, drafted(MARK, APP), told, answer())
+    assert not faults_in(keeper, drafted(MARK, APP))
+    assert not faults_in(keeper, drafted(MARK, APP), right)
+    assert not faults_in(keeper, drafted(MARK, APP), right, right)
+    assert "and before as" in faults_in(keeper, drafted(MARK, APP), right, answer())
 
 
-def test_what_nobody_has_sent_is_told(keeper: Keeper) -> None:
+def test_an_event_that_nobody_has_sent_is_a_fault(keeper: Keeper) -> None:
     keeper.run(0, [MARK, APP])
 
-    assert "nobody has sent RemoveApp" in found_in(keeper, None)
-    assert "is kept 1 times, and was sent 0 times" in found_in(keeper, None)
+    assert "nobody has sent RemoveApp" in faults_in(keeper, None)
+    assert "is kept 1 times, and was sent 0 times" in faults_in(keeper, None)
     unsent = drafted(MARK, APP)
     unsent.was_sent = False
-    assert "as if sent once more" in found_in(keeper, unsent)
+    assert "as if sent once more" in faults_in(keeper, unsent)
 
 
-def test_what_is_kept_otherwise_is_told(keeper: Keeper) -> None:
+def test_events_that_are_kept_otherwise_are_a_fault(keeper: Keeper) -> None:
     keeper.run(0, [MARK, APP])
 
-    assert "or not in order" in found_in(keeper, drafted(MARK, AddApp("b", "root.q")))
-    assert "and kept in" in found_in(keeper, drafted(MARK, APP), answer(1))
-    assert "3 was answered, and 1 are kept" in found_in(keeper, drafted(MARK, APP), answer(3))
+    assert "or not in order" in faults_in(keeper, drafted(MARK, AddApp("b", "root.q")))
+    assert "and kept in" in faults_in(keeper, drafted(MARK, APP), answer(1))
+    assert "3 was answered, and 1 are kept" in faults_in(keeper, drafted(MARK, APP), answer(3))
     wrong = answer(1, {**NO, "error": "because"}, OK)
-    assert "'because'" in found_in(keeper, drafted(MARK, APP), wrong)
+    assert "'because'" in faults_in(keeper, drafted(MARK, APP), wrong)
 
 
-def test_what_is_not_kept_or_kept_twice_is_told(keeper: Keeper) -> None:
+def test_events_that_are_kept_twice_or_not_at_all_are_a_fault(keeper: Keeper) -> None:
     keeper.run(0, [APP])
-    assert "is not kept" in found_in(keeper, drafted(MARK, APP), answer())
+    assert "is not kept" in faults_in(keeper, drafted(MARK, APP), answer())
     keeper.run(1, [MARK])
     keeper.run(2, [MARK])
-    assert "as if sent once more" in found_in(keeper, drafted(MARK))
+    assert "as if sent once more" in faults_in(keeper, drafted(MARK))
 
 
-def test_an_answer_that_is_wrong_by_itself_is_told(keeper: Keeper) -> None:
+def test_an_answer_that_is_wrong_by_itself_is_a_fault(keeper: Keeper) -> None:
     keeper.run(0, [MARK])
 
-    assert "1 events were answered" in found_in(keeper, drafted(MARK), answer(1, NO, OK))
+    assert "1 events were answered" in faults_in(keeper, drafted(MARK), answer(1, NO, OK))
     without = Answer(200, {}, json.dumps([NO]).encode())
-    assert "and batch None" in found_in(keeper, drafted(MARK), without)
+    assert "and batch None" in faults_in(keeper, drafted(MARK), without)
     contrary = answer(1, {**NO, "ok": True})
-    assert "an event was answered with" in found_in(keeper, drafted(MARK), contrary)
+    assert "an event was answered with" in faults_in(keeper, drafted(MARK), contrary)
 
 
-def test_a_lease_that_nobody_had_is_told(keeper: Keeper) -> None:
+def test_a_lease_that_no_node_had_is_a_fault(keeper: Keeper) -> None:
     keeper.run(0, [AddNode("n", Resources({"vcore": 1}))])
     account = Account([])
 
@@ -155,7 +155,7 @@ def bound(seq: int) -> Announced:
 
 
 @pytest.mark.parametrize(
-    ("seen", "told"),
+    ("seen", "fault"),
     [
         ([1, 2, 3], None),
         ([1, 3], "2 decisions seen, 3 kept"),
@@ -164,28 +164,28 @@ def bound(seq: int) -> Announced:
         ([1, 3, 2], "decision 2 came after 3"),
     ],
 )
-def test_streams_are_compared(tmp_path: Path, seen: list[int], told: str | None) -> None:
+def test_streams_are_compared(tmp_path: Path, seen: list[int], fault: str | None) -> None:
     world = World(tmp_path, Random(1), Tally())
     follower = Follower(world, Random(1), 0)
     decisions = [bound(seq) for seq in (1, 2, 3)]
 
     for seq in seen:
-        follower.hear(decisions[seq - 1])
+        follower.add(decisions[seq - 1])
     faults = [*world.faults, *follower.faults(decisions, 3)]
 
-    assert (told is None) == (not faults)
-    assert told is None or any(told in one for one in faults)
+    assert (fault is None) == (not faults)
+    assert fault is None or any(fault in one for one in faults)
 
 
 def test_filters_know_what_passes() -> None:
     one = {"kind": "bound", "app": "a", "queue": "root.team.a"}
     for right in ({}, {"kinds": "bound,released"}, {"app": "a"}, {"queue": "root.team"}):
-        assert wants(right, one)
+        assert passes(right, one)
     for wrong in ({"kinds": "rejected"}, {"app": "b"}, {"queue": "root.te"}, {"gang": "default/g"}):
-        assert not wants(wrong, one)
+        assert not passes(wrong, one)
 
 
-def test_what_is_told_otherwise_after_a_kill_is_told() -> None:
+def test_a_different_answer_after_a_kill_is_a_fault() -> None:
     assert not [*faults_between({"apps": [1]}, {"apps": [1]})]
     assert [*faults_between({"apps": [1]}, {"apps": [2]})]
     assert [*faults_between({"apps": [1]}, {"apps": [1, 2]})]

@@ -1,5 +1,5 @@
-"""The world of a round: the server that comes and goes, what its clients share, and what was
-answered against what the store holds.
+"""The world of a round: the server that comes and goes, the state that its clients share, and the
+comparison of answers with the store.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tests.clash.requests import (
     MARK,
     PATIENCE_S,
     Answer,
+    Connection,
     CutError,
     Draft,
-    Kept,
     Request,
+    StoredRequest,
     StuckError,
-    Wire,
     configuration_of,
 )
 
@@ -46,23 +46,23 @@ _REJECTED: Final = Kind.REJECTED
 
 
 def numbers_of(answer: Answer) -> tuple[int | None, ...]:
-    """Return what the headers of an answer say about the batch."""
+    """Return the numbers in the headers of an answer: of the batch, and of its decisions."""
     return tuple(answer.number(name) for name in _NUMBERS)
 
 
 @final
 class Account:
-    """What was sent and answered in a round, and what the store must hold then.
+    """The requests and answers of a round, compared with the store.
 
     Args:
         configurations: Those that clients or the start of the server may put in force.
 
     Attributes:
-        heard: The last batch that any answer has named; later answers are not older.
+        newest_answered: The last batch that any answer has named; later answers are not older.
         decisions: All decisions that were found in the store, in order.
         batches: How many batches were found in the store.
         answered: How many requests with events were answered.
-        scheduler: One that was let in again what is in the store.
+        scheduler: A scheduler that has replayed the store.
     """
 
     def __init__(self, configurations: Sequence[Configuration]) -> None:
@@ -73,14 +73,14 @@ class Account:
         self._unmarked_drafts: list[Draft] = []
         self._index = 0
         self._has_leases = False
-        self.heard = 0
+        self.newest_answered = 0
         self.decisions: list[Announced] = []
         self.batches = 0
         self.answered = 0
         self.scheduler = PlainScheduler(default_configuration())
 
     def begin(self, draft: Draft) -> None:
-        """Take into account that a request is about to be sent for the first time."""
+        """Register a request that is about to be sent for the first time."""
         if draft.marker:
             self._drafts.append(draft)
             self._marked[draft.marker] = draft
@@ -90,17 +90,17 @@ class Account:
     # Answers
 
     def answer(self, draft: Draft, answer: Answer) -> Iterator[str]:
-        """Take an answer with status 200 into account; yield what is wrong with it."""
-        told = (numbers_of(answer), answer.body)
-        draft.answers.append(told)
+        """Add an answer with status 200; yield its faults."""
+        content = (numbers_of(answer), answer.body)
+        draft.answers.append(content)
         self.answered += 1
-        if draft.answers[0] != told:
-            yield f"{draft.marker}: answered as {told}, and before as {draft.answers[0]}"
-        batch = told[0][0]
+        if draft.answers[0] != content:
+            yield f"{draft.marker}: answered as {content}, and before as {draft.answers[0]}"
+        batch = content[0][0]
         if (batch is None) != (not draft.events):
             yield f"{draft.marker}: {len(draft.events)} valid events, and batch {batch}"
         if batch is not None:
-            self.heard = max(self.heard, batch)
+            self.newest_answered = max(self.newest_answered, batch)
         found = answer.json()
         if [one["index"] for one in found] != [*range(len(draft.is_valid))]:
             yield f"{draft.marker}: {len(draft.is_valid)} events were answered with {found}"
@@ -112,10 +112,10 @@ class Account:
     # The store
 
     def read(self, directory: Path) -> list[str]:
-        """Read what is new in the store; return what is wrong with it, or with answers.
+        """Read the new batches of the store; return the faults of the store and of answers.
 
         Args:
-            directory: The state directory; nobody writes to it.
+            directory: The state directory, to which no process writes.
         """
         faults: list[str] = []
         with StateReader(directory) as reader:
@@ -140,12 +140,12 @@ class Account:
             if one.key is not None or one.kept is None or not one.answers
         ]
         faults += self._faults_of_unmarked()
-        if self.heard > self.batches:
-            faults.append(f"batch {self.heard} was answered, and {self.batches} are kept")
+        if self.newest_answered > self.batches:
+            faults.append(f"batch {self.newest_answered} was answered, and {self.batches} are kept")
         return faults
 
     def _take(self, batch: KeptBatch) -> Iterator[str]:
-        """Take a batch into account; yield what nobody has sent, and decisions that differ."""
+        """Add a batch; yield events that no client has sent, and decisions that differ."""
         errors = {
             one.decision.index: one.decision.message or ""
             for one in batch.decisions
@@ -171,9 +171,9 @@ class Account:
                 yield f"batch {batch.number}: {draft.marker} is there, as if sent once more"
             first = self._index + at
             wrong = {n: errors[first + n] for n in range(count) if first + n in errors}
-            draft.kept = Kept(batch.number, seqs, first, wrong)
+            draft.kept = StoredRequest(batch.number, seqs, first, wrong)
             at += max(1, count)
-        yield from self._let_in(batch)
+        yield from self._replay(batch)
 
     def _take_unmarked(self, number: int, event: Event) -> Iterator[str]:
         match event:
@@ -186,8 +186,8 @@ class Account:
             case _:
                 self._unmarked[number, repr(event)] += 1
 
-    def _let_in(self, batch: KeptBatch) -> Iterator[str]:
-        """Let a batch in again; yield where the decisions differ."""
+    def _replay(self, batch: KeptBatch) -> Iterator[str]:
+        """Replay a batch; yield where the decisions differ."""
         before = len(self.scheduler.announced)
         for event in batch.events:
             self._has_leases |= isinstance(event, AddNode) and event.lease_us is not None
@@ -202,8 +202,8 @@ class Account:
 
     def _faults_of_unmarked(self) -> Iterator[str]:
         there, tried = Counter[str](), Counter[str]()
-        for (_, said), count in self._unmarked.items():
-            there[said] += count
+        for (_, text), count in self._unmarked.items():
+            there[text] += count
         answered = Counter[tuple[int, str]]()
         for draft in self._unmarked_drafts:
             (event,) = draft.events or (None,)
@@ -211,24 +211,24 @@ class Account:
             for (batch, *_), _ in draft.answers:
                 if batch is not None:
                     answered[batch, repr(event)] += 1
-        for said, count in there.items():
-            if count > tried[said]:
-                yield f"{said} is kept {count} times, and was sent {tried[said]} times"
+        for text, count in there.items():
+            if count > tried[text]:
+                yield f"{text} is kept {count} times, and was sent {tried[text]} times"
         for place, count in answered.items():
             if count > self._unmarked[place]:
                 yield f"{place} was answered {count} times, kept {self._unmarked[place]} times"
 
 
 def _faults_of(draft: Draft) -> Iterator[str]:
-    """Yield where the answers of a request do not say what is kept."""
+    """Yield where the answers to a request differ from what is kept."""
     kept = draft.kept
-    for told, body in draft.answers[:1]:
+    for numbers, body in draft.answers[:1]:
         if kept is None:
             if draft.events:
-                yield f"{draft.marker} was answered with {told}, and is not kept"
+                yield f"{draft.marker} was answered with {numbers}, and is not kept"
             continue
-        if told != (kept.batch, *(kept.seqs or (None, None))):
-            yield f"{draft.marker} was answered with {told}, and kept in {kept}"
+        if numbers != (kept.batch, *(kept.seqs or (None, None))):
+            yield f"{draft.marker} was answered with {numbers}, and kept in {kept}"
         valid = 0
         for one, is_valid in zip(json.loads(body), draft.is_valid, strict=False):
             if is_valid and one["error"] != kept.errors.get(valid):
@@ -240,10 +240,6 @@ MEMORY_BYTES: Final = 256 * 2**20
 """How much memory a server may take, in bytes."""
 
 _ENDING: Final = frozenset({503})
-
-
-class OverError(Exception):
-    """The round is over for a client."""
 
 
 @final
@@ -298,7 +294,7 @@ class Tally:
 
 @final
 class World:
-    """The server of a round, and what its clients know of it.
+    """The server of a round, and the state that its clients share.
 
     Args:
         folder: A folder for this round.
@@ -345,7 +341,7 @@ class World:
         return self.life
 
     def is_up(self, life: int) -> bool:
-        """Return whether the server of a life is up, and not told to end."""
+        """Return whether the server of a life is up, and not about to end."""
         return self.life == life and self._up.is_set()
 
     def lost(self, life: int, what: str) -> None:
@@ -360,8 +356,8 @@ class World:
         if answer.status in statuses:
             return True
         if answer.status not in _ENDING or self.is_up(life):
-            told = answer.body[:300].decode(errors="replace")
-            self.fault(f"life {life}: {what} was answered with {answer.status}: {told}")
+            text = answer.body[:300].decode(errors="replace")
+            self.fault(f"life {life}: {what} was answered with {answer.status}: {text}")
         return False
 
     async def ask(
@@ -372,13 +368,13 @@ class World:
         Args:
             request: The request.
             statuses: The statuses that are right.
-            slowly: As for :class:`Wire`.
+            slowly: As for :class:`Connection`.
         """
         life = await self.up()
         what = f"{request.method} {request.target}"
         try:
-            async with Wire(self.port) as wire:
-                answer = await wire.ask(request, slowly)
+            async with Connection(self.port) as connection:
+                answer = await connection.ask(request, slowly)
         except CutError as error:
             if slowly is None:
                 self.lost(life, f"{what}: {error}")
@@ -390,7 +386,7 @@ class World:
             return None
         return answer if self.check(life, what, answer, *statuses) else None
 
-    # For the one who starts and ends it
+    # For the round
 
     async def start(self, *, config: bool = True, killed_after_s: float | None = None) -> None:
         """Start the server, and wait until it is ready.
@@ -424,7 +420,7 @@ class World:
         self.measure()
         await trio.to_thread.run_sync(served.kill)
         self.tally.kills += 1
-        self._ended(served)
+        self._check_end(served)
 
     async def stop(self) -> None:
         """End it by SIGTERM."""
@@ -435,24 +431,24 @@ class World:
         self.tally.ends += 1
         if status != 0:
             self.fault(f"life {self.life}: its exit status is {status}")
-        self._ended(served)
+        self._check_end(served)
 
     def _running(self) -> Served:
         assert self._served is not None, "it runs"
         return self._served
 
-    def _ended(self, served: Served) -> None:
-        """Look at the log of a life, and at what it has kept."""
+    def _check_end(self, served: Served) -> None:
+        """Check the log of a life, and what it has kept."""
         self._served = None
         for line in served.lines:
             if not line.startswith("{"):
                 self.fault(f"life {self.life}: its log has {line!r}")
                 continue
             try:
-                said = json.loads(line)
+                entry = json.loads(line)
             except ValueError:
                 continue  # Killed while it wrote this line.
-            if said["level"] == "error" or "trace" in said or said.get("status") == 500:
+            if entry["level"] == "error" or "trace" in entry or entry.get("status") == 500:
                 self.fault(f"life {self.life}: its log has {line}")
         self.take(self.account.read(self.state))
 

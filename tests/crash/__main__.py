@@ -28,7 +28,7 @@ _MEMORY = Path("/dev/shm")
 @final
 @attrs.frozen
 class Job:
-    """What one process does.
+    """The work of one process.
 
     Attributes:
         seed: The first seed.
@@ -43,7 +43,7 @@ class Job:
     until: float | None
 
     def run(self) -> tuple[Tally, list[str]]:
-        """Run chains; return what was done, and what was found."""
+        """Run chains; return the tally, and the faults."""
         tally, seed = Tally(), self.seed
         while not self._is_over(tally):
             directory = Path(tempfile.mkdtemp(prefix="muster-crash-", dir=_room()))

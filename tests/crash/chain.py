@@ -25,17 +25,17 @@ from muster_core.events import AddApp
 from muster_core.structures.steps import all_at_once
 from tests.actors.store.faults import library
 from tests.actors.store.program import put_checkpoint
-from tests.crash.accounts import Account, Batch, Heard, Kept, faults_of_decisions
+from tests.crash.accounts import Account, Batch, LifeLog, StoreContent, faults_of_decisions
 from tests.crash.life import live
 from tests.crash.protocol import (
-    Failed,
     Kill,
+    KillMoment,
     Life,
-    Listener,
+    LifeFailed,
     Phase,
     Plan,
     Report,
-    When,
+    ReportReader,
     last_of,
     plan_of,
 )
@@ -68,7 +68,7 @@ class Tally:
     decisions: int = 0
 
     def add(self, more: Tally) -> None:
-        """Add what was done elsewhere."""
+        """Add another tally."""
         self.chains += more.chains
         self.lives += more.lives
         self.kills += more.kills
@@ -89,7 +89,7 @@ class Tally:
 
 
 def warm_up(directory: Path) -> None:
-    """Do once what takes long the first time, so that no life has to.
+    """Do all slow first-time work once, so that no life has to.
 
     No thread may be left, as this process forks: so no scheduler has a store here.
 
@@ -117,39 +117,41 @@ def run_chain(seed: int, directory: Path, tally: Tally) -> list[str]:
     plan = plan_of(seed)
     account = Account()
     for life in (*plan.lives, last_of(plan)):
-        heard = Heard()
-        was_killed = _live(plan, life, directory, account.last_us, heard, tally)
+        log = LifeLog()
+        was_killed = _live(plan, life, directory, account.last_us, log, tally)
         try:
-            kept = _kept(directory, account.last)
-            faults = account.take(heard, kept, was_killed=was_killed)
+            content = _content_of(directory, account.last)
+            faults = account.take(log, content, was_killed=was_killed)
         except Exception as error:  # noqa: BLE001 - any error is a fault here
             faults = [repr(error)]
         if faults:
-            return [f"in life {life.number}, {_ended(life.kill, was_killed)}:", *faults]
+            return [f"in life {life.number}, {_kill_text(life.kill, was_killed)}:", *faults]
     tally.chains += 1
     tally.answered += account.answered
     tally.batches += len(account.batches)
     tally.decisions += sum(len(batch.decisions) for batch in account.batches)
-    return faults_of_decisions(account.batches, account.looks)
+    return faults_of_decisions(account.batches, account.shown_states)
 
 
-def _ended(kill: Kill, was_killed: bool) -> str:
-    is_planned = was_killed and kill.when is not When.NEVER
+def _kill_text(kill: Kill, was_killed: bool) -> str:
+    is_planned = was_killed and kill.when is not KillMoment.NEVER
     return f"killed {kill.when.value} ({kill})" if is_planned else "which was not to be killed"
 
 
-def _kept(directory: Path, known: int) -> Kept:
-    """Return what a directory holds, but for the batches that are known."""
+def _content_of(directory: Path, known: int) -> StoreContent:
+    """Return the content of a directory, except the known batches."""
     if not (directory / "muster.db").exists():
-        return Kept(0, ())
+        return StoreContent(0, ())
     with StateReader(directory) as reader:
         anchor = reader.meta.anchor.batch
         found = reader.batches(after=max(known, anchor))
-        return Kept(anchor, tuple(Batch(one.at_us, one.events, one.decisions) for one in found))
+        return StoreContent(
+            anchor, tuple(Batch(one.at_us, one.events, one.decisions) for one in found)
+        )
 
 
 def _live(
-    plan: Plan, life: Life, directory: Path, last_us: int, heard: Heard, tally: Tally
+    plan: Plan, life: Life, directory: Path, last_us: int, log: LifeLog, tally: Tally
 ) -> bool:
     """Run one life, and kill it; return whether it was killed."""
     reading, writing = os.pipe()
@@ -161,7 +163,7 @@ def _live(
         os._exit(0)
     os.close(writing)
     try:
-        _watch(pid, reading, life.kill, heard)
+        _watch(pid, reading, life.kill, log)
     finally:
         os.close(reading)
         os.kill(pid, signal.SIGKILL)
@@ -170,18 +172,18 @@ def _live(
     was_killed = os.WIFSIGNALED(status)
     if was_killed:
         tally.kills += 1
-        tally.phases[heard.phase] += 1
+        tally.phases[log.phase] += 1
     return was_killed
 
 
-def _watch(pid: int, pipe: int, kill: Kill, heard: Heard) -> None:
-    """Hear what a life tells until it is over; kill it at its moment."""
-    listener, trigger = Listener(), _Trigger(kill)
+def _watch(pid: int, pipe: int, kill: Kill, log: LifeLog) -> None:
+    """Log the reports of a life until it is over; kill it at its moment."""
+    reader, trigger = ReportReader(), _Trigger(kill)
     until = time.monotonic() + LONGEST_S
     while True:
         now = time.monotonic()
         if now >= until:
-            heard.faults.append(f"a life has told nothing new for {LONGEST_S} s")
+            log.faults.append(f"a life has told nothing new for {LONGEST_S} s")
             return
         wait_s = min(until, trigger.due or until) - now
         ready, _, _ = select.select([pipe], [], [], max(0.0, wait_s))
@@ -192,14 +194,14 @@ def _watch(pid: int, pipe: int, kill: Kill, heard: Heard) -> None:
             data = os.read(pipe, 1 << 16)
             if not data:
                 return
-            for report in listener.feed(data):
-                heard.hear(report)
-                trigger.hear(report)
+            for report in reader.feed(data):
+                log.add(report)
+                trigger.add(report)
 
 
 @final
 class _Trigger:
-    """Says when a life is to be killed, from what it tells.
+    """Decides from the reports of a life when to kill it.
 
     Args:
         kill: The plan.
@@ -213,17 +215,17 @@ class _Trigger:
         self._reports = 0
         self.due: float | None = None
 
-    def hear(self, report: Report) -> None:
+    def add(self, report: Report) -> None:
         """Take a report into account."""
         match self._kill.when, report:
-            case When.OPENING, Phase("opening"):
+            case KillMoment.OPENING, Phase("opening"):
                 is_now = True
-            case When.CLOSING, Phase("closing"):
+            case KillMoment.CLOSING, Phase("closing"):
                 is_now = True
-            case When.REPORT, _:
+            case KillMoment.REPORT, _:
                 is_now = self._reports == self._kill.number
             case _:
-                is_now = isinstance(report, Failed)
+                is_now = isinstance(report, LifeFailed)
         self._reports += 1
         if is_now:
             self.due = time.monotonic() + self._kill.delay_s

@@ -1,4 +1,4 @@
-"""One life: a process that opens a scheduler with a store, its clients, and what it tells."""
+"""One life: a process that opens a scheduler with a store, its clients, and what it reports."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from muster_core.errors import ConfigError, EventError, MusterError, RefusedErro
 from muster_core.events import Event
 from tests.actors.store.faults import failing_disk, library
 from tests.crash.protocol import (
-    Answered,
-    Called,
-    Failed,
+    CallAnswered,
+    CallMade,
+    DecisionsSeen,
+    JournalEntry,
     Key,
-    Let,
+    KillMoment,
     Life,
-    Looked,
+    LifeFailed,
     Phase,
     Plan,
-    Saw,
-    Teller,
-    When,
-    Worked,
-    Wrote,
+    RecordEntry,
+    ReportWriter,
+    StateShown,
+    WorkStarted,
 )
 
 
@@ -53,15 +53,15 @@ class Calls:
     Args:
         scheduler: The scheduler.
         configs: The configurations to change to.
-        teller: Tells of calls and answers.
+        writer: Reports calls and answers.
     """
 
     def __init__(
-        self, scheduler: muster.Scheduler, configs: Sequence[Config], teller: Teller
+        self, scheduler: muster.Scheduler, configs: Sequence[Config], writer: ReportWriter
     ) -> None:
         self._scheduler = scheduler
         self._configs = configs
-        self._teller = teller
+        self._writer = writer
         self._made = 0
 
     async def work_off(self, steps: Sequence[Step]) -> None:
@@ -76,7 +76,7 @@ class Calls:
                     await self._do(step, kept)
 
     async def _do(self, step: Step, kept: list[muster.Allocation]) -> None:
-        """Carry out a step, and cancel it as it says."""
+        """Carry out a step, and cancel it if the step says so."""
         with trio.CancelScope() as scope:
             if step.within_us is not None:
                 scope.deadline = trio.current_time() + step.within_us / MICROSECONDS
@@ -87,7 +87,7 @@ class Calls:
                 nursery.cancel_scope.cancel()
 
     async def _act(self, step: Step, kept: list[muster.Allocation]) -> None:
-        args = {name: said for name, said in step.args.items() if name != "bad"}
+        args = {name: value for name, value in step.args.items() if name != "bad"}
         match step.op:
             case "jump" | "sleep":
                 await sleep_us(next(iter(args.values())))
@@ -104,7 +104,7 @@ class Calls:
                 await self._note(step, self._call_of(step.op, args))
 
     def _call_of(self, op: str, args: dict[str, Any]) -> Callable[[], Awaitable[object]]:
-        """Return what makes the call of a step."""
+        """Return a function that makes the call of a step."""
         scheduler = self._scheduler
         if op in {"submit", "submit_many", "apply", "delete"}:
             (only,) = args.values()
@@ -131,8 +131,10 @@ class Calls:
 
     async def _work(self, step: Step, kept: list[muster.Allocation]) -> None:
         """Add an ask, wait until it is bound, and end its allocation."""
-        said = {name: one for name, one in step.args.items() if name not in {"body_us", "holds"}}
-        await self._note(step, lambda: self._scheduler.add_ask(**said))
+        arguments = {
+            name: one for name, one in step.args.items() if name not in {"body_us", "holds"}
+        }
+        await self._note(step, lambda: self._scheduler.add_ask(**arguments))
         later = attrs.evolve(step, keys=())
         await self._until_bound(later, kept)
         if kept and not step.args["holds"]:
@@ -147,10 +149,10 @@ class Calls:
         await self._note(step, wait)
 
     async def _note(self, step: Step, call: Callable[[], Awaitable[object]]) -> None:
-        """Make a call, and tell of it and of its answer."""
+        """Make a call; report it and its answer."""
         number, keys = self._made, _plain(step.keys)
         self._made += 1
-        self._teller.tell(Called(number, str(step), keys))
+        self._writer.write(CallMade(number, str(step), keys))
         done: bool | None = True
         refusal: str | None = None
         try:
@@ -167,16 +169,16 @@ class Calls:
         except MusterError:
             pass  # What it waited for will not come.
         finally:
-            self._teller.tell(Answered(number, done, refusal))
+            self._writer.write(CallAnswered(number, done, refusal))
 
 
 def steps_of(life: int, caller: int) -> list[Step]:
-    """Return the steps of a caller whose application and asks nobody else names."""
+    """Return the steps of a caller with an application and asks of its own."""
     app = f"life{life}-{caller}"
     steps = [Step("add_app", {"app": app, "queue": f"root.own{caller % 3}"}, (("AddApp", app),))]
     for name in ("u0", "u1")[: 1 + caller % 2]:
-        said = {"app": app, "ask": name, "resources": {"vcore": 1}, "run_for": 1}
-        steps.append(Step("add_ask", said, (("AddAsk", app, name),)))
+        arguments = {"app": app, "ask": name, "resources": {"vcore": 1}, "run_for": 1}
+        steps.append(Step("add_ask", arguments, (("AddAsk", app, name),)))
     steps.append(Step("release", {"app": app, "ask": "u0"}, (("Release", app, "u0"),)))
     return steps
 
@@ -222,40 +224,42 @@ class Clock:
 
 
 @final
-class Ears:
+class ReportingSink:
     """The journal and the record of a life.
 
     Args:
-        teller: Tells what they get.
+        writer: Reports what they get.
     """
 
-    def __init__(self, teller: Teller) -> None:
-        self._teller = teller
+    def __init__(self, writer: ReportWriter) -> None:
+        self._writer = writer
 
     def write(self, batch: Sequence[Announced], /) -> None:
-        """Tell decisions."""
-        self._teller.tell(Wrote(tuple(batch)))
+        """Report decisions."""
+        self._writer.write(JournalEntry(tuple(batch)))
 
     def enter(self, at_us: int, event: Event, /) -> None:
-        """Tell an event."""
-        self._teller.tell(Let(at_us, event))
+        """Report an event."""
+        self._writer.write(RecordEntry(at_us, event))
 
     def close(self, at_us: int, /) -> None:
-        """Tell the end of a batch."""
-        self._teller.tell(Let(at_us, None))
+        """Report the end of a batch."""
+        self._writer.write(RecordEntry(at_us, None))
 
 
 @final
 class Binder:
-    """A binder that begins anew what was bound when the last process ended."""
+    """A binder that starts work again that was bound when the last process ended."""
 
-    def __init__(self, planned: PlannedBinder, teller: Teller) -> None:
+    def __init__(self, planned: PlannedBinder, writer: ReportWriter) -> None:
         self._planned = planned
-        self._teller = teller
+        self._writer = writer
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
-        """Tell of the allocation, and do its work."""
-        self._teller.tell(Worked(allocation.app, allocation.ask, allocation.node, again=False))
+        """Report the allocation, and do its work."""
+        self._writer.write(
+            WorkStarted(allocation.app, allocation.ask, allocation.node, again=False)
+        )
         await self._planned.run(allocation, started)
 
 
@@ -263,52 +267,52 @@ class Binder:
 class ResumingBinder:
     """A binder that finds the work again that was bound when the last process ended."""
 
-    def __init__(self, planned: PlannedBinder, teller: Teller) -> None:
-        self._binder = Binder(planned, teller)
+    def __init__(self, planned: PlannedBinder, writer: ReportWriter) -> None:
+        self._binder = Binder(planned, writer)
         self._planned = planned
-        self._teller = teller
+        self._writer = writer
 
     async def run(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
-        """Tell of the allocation, and do its work."""
+        """Report the allocation, and do its work."""
         await self._binder.run(allocation, started)
 
     async def resume(self, allocation: muster.Allocation, started: Callable[[], None]) -> None:
-        """Tell of the allocation, and go on with its work."""
-        self._teller.tell(Worked(allocation.app, allocation.ask, allocation.node, again=True))
+        """Report the allocation, and go on with its work."""
+        self._writer.write(WorkStarted(allocation.app, allocation.ask, allocation.node, again=True))
         await self._planned.run(allocation, started)
 
 
 @final
 @attrs.define
-class Living:
-    """A life that goes on.
+class LifeRunner:
+    """Runs one life.
 
     Attributes:
         plan: The plan of the chain.
         life: The plan of this life.
         directory: The state directory.
-        teller: Tells what happens.
+        writer: Reports what happens.
     """
 
     plan: Plan
     life: Life
     directory: Path
-    teller: Teller
+    writer: ReportWriter
 
     async def run(self, last_us: int) -> None:
-        """Live.
+        """Run it.
 
         Args:
             last_us: The instant of the last batch that is kept, in microseconds since the origin.
         """
         program, order = self.plan.program, self.plan.program.order
         interleave = None if order.delays is None else Interleaving(order.delays, order.longest)
-        ears = Ears(self.teller)
+        sink = ReportingSink(self.writer)
         binder: muster.Binder | None = None
         if program.binds:
             made = PlannedBinder(program.binds)
-            binder = (ResumingBinder if self.life.resumes else Binder)(made, self.teller)
-        self.teller.tell(Phase("opening"))
+            binder = (ResumingBinder if self.life.resumes else Binder)(made, self.writer)
+        self.writer.write(Phase("opening"))
         is_open = False
         try:
             async with muster.open_scheduler(
@@ -317,8 +321,8 @@ class Living:
                 bind_timeout=program.bind_timeout_us / MICROSECONDS,
                 bind_attempts=program.bind_attempts,
                 clock=Clock(ORIGIN_US + last_us + self.life.ahead_us),
-                journal=ears,
-                record=ears,
+                journal=sink,
+                record=sink,
                 interleave=interleave,
                 store=self.directory,
                 durability=self.plan.durability,
@@ -326,20 +330,20 @@ class Living:
                 keep=self.plan.keep_s,
             ) as scheduler:
                 is_open = True
-                self.teller.tell(Phase("open"))
+                self.writer.write(Phase("open"))
                 await self._body(scheduler)
-                self.teller.tell(Phase("closing"))
+                self.writer.write(Phase("closing"))
         except RefusedError:
             if is_open or self.life.config is None:
                 raise
-        self.teller.tell(Phase("closed"))
+        self.writer.write(Phase("closed"))
 
     async def _body(self, scheduler: muster.Scheduler) -> None:
-        await self._look(scheduler)
+        await self._report_state(scheduler)
         async with trio.open_nursery() as outer:
             for number in range(2):
                 outer.start_soon(self._observe, scheduler, number)
-            calls = Calls(scheduler, self.plan.program.configs, self.teller)
+            calls = Calls(scheduler, self.plan.program.configs, self.writer)
             await calls.work_off(self.life.prelude)
             with trio.move_on_after(LONGEST_S):
                 async with trio.open_nursery() as nursery:
@@ -347,42 +351,42 @@ class Living:
                         nursery.start_soon(calls.work_off, steps)
                     for number in range(self.life.callers):
                         nursery.start_soon(calls.work_off, steps_of(self.life.number, number))
-            await self._look(scheduler)
+            await self._report_state(scheduler)
             outer.cancel_scope.cancel()
 
-    async def _look(self, scheduler: muster.Scheduler) -> None:
-        """Tell the state, and what is on disk at that moment."""
+    async def _report_state(self, scheduler: muster.Scheduler) -> None:
+        """Report the state, and the last batch on disk at that moment."""
 
-        def look(examined: Examined) -> None:
+        def report(examined: Examined) -> None:
             with StateReader(self.directory) as reader:
                 on_disk = reader.last().batch
-            self.teller.tell(Looked(examined.machine.batches, on_disk, examined.snapshot))
+            self.writer.write(StateShown(examined.machine.batches, on_disk, examined.snapshot))
 
-        await scheduler.examine(look)
+        await scheduler.examine(report)
 
     async def _observe(self, scheduler: muster.Scheduler, number: int) -> None:
         async with scheduler.decisions(buffer=100_000) as decisions:
             while taken := await decisions.take():
-                self.teller.tell(Saw(number, tuple(taken)))
+                self.writer.write(DecisionsSeen(number, tuple(taken)))
                 await pause(number * 3)
 
 
 def live(plan: Plan, life: Life, directory: Path, last_us: int, pipe: int) -> None:
     """Live in this process, and end it by a kill of the plan or else normally; for a fork."""
-    teller = Teller(pipe)
+    writer = ReportWriter(pipe)
     logging.disable()
     _codec.__dict__["PART_BYTES"] = plan.part_bytes
     try:
         with ExitStack() as stack:
             sqlite = library()
-            if life.kill.when is When.DISK and sqlite is not None:
+            if life.kill.when is KillMoment.DISK and sqlite is not None:
                 disk = stack.enter_context(failing_disk(sqlite))
                 disk.stop(life.kill.number, _kill_oneself, after=life.kill.after)
             stack.enter_context(ordered(attrs.evolve(plan.program.order, chance=life.chance)))
-            living = Living(plan, life, directory, teller)
-            trio.run(living.run, last_us, clock=MockClock(rate=RATE, autojump_threshold=JUMP_S))
-    except BaseException as error:  # noqa: BLE001 - told to the parent
-        teller.tell(Failed("".join(traceback.format_exception(error))))
+            runner = LifeRunner(plan, life, directory, writer)
+            trio.run(runner.run, last_us, clock=MockClock(rate=RATE, autojump_threshold=JUMP_S))
+    except BaseException as error:  # noqa: BLE001 - the parent reports it
+        writer.write(LifeFailed("".join(traceback.format_exception(error))))
 
 
 def _kill_oneself() -> None:

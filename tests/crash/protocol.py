@@ -1,5 +1,6 @@
-"""What a chain is to do, drawn from a seed, and what its lives tell through a pipe before anything
-follows.
+"""The plan of a chain, drawn from a seed, and the reports that its lives write to a pipe.
+
+A life writes each report before anything follows from it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ S: Final = 1_000_000
 
 
 @final
-class When(StrEnum):
+class KillMoment(StrEnum):
     """At which moment a life is killed."""
 
     OPENING = "some time after it began to open the store"
@@ -39,12 +40,12 @@ class When(StrEnum):
     NEVER = "never"
 
 
-_WHENS: Final = (
-    *(When.REPORT,) * 8,
-    *(When.DISK,) * 7,
-    *(When.OPENING,) * 3,
-    *(When.CLOSING,) * 3,
-    When.NEVER,
+_MOMENTS: Final = (
+    *(KillMoment.REPORT,) * 8,
+    *(KillMoment.DISK,) * 7,
+    *(KillMoment.OPENING,) * 3,
+    *(KillMoment.CLOSING,) * 3,
+    KillMoment.NEVER,
 )
 
 
@@ -60,7 +61,7 @@ class Kill:
         after: Whether the call to the disk is done before.
     """
 
-    when: When
+    when: KillMoment
     number: int = 0
     delay_s: float = 0.0
     after: bool = False
@@ -97,7 +98,7 @@ class Life:
 @final
 @attrs.frozen
 class Plan:
-    """What a chain is to do.
+    """The plan of a chain.
 
     Attributes:
         seed: The seed that it was drawn from.
@@ -120,7 +121,7 @@ class Plan:
     @override
     def __str__(self) -> str:
         """Return the plan as a text of several lines."""
-        said = (
+        summary = (
             f"seed {self.seed}: durability {self.durability}, checkpoint_every "
             f"{self.checkpoint_every}, keep {self.keep_s} s, parts of {self.part_bytes} bytes"
         )
@@ -129,7 +130,7 @@ class Plan:
             f"(number {life.kill.number}, {life.kill.delay_s * 1e3:.3f} ms later)"
             for life in self.lives
         ]
-        return "\n".join([said, *kills])
+        return "\n".join([summary, *kills])
 
 
 def plan_of(seed: int) -> Plan:
@@ -160,13 +161,13 @@ def last_of(plan: Plan) -> Life:
     """Return the life after all others, which is not killed."""
     random = Random(-plan.seed - 1)
     life = _life(len(plan.lives), plan.program, random)
-    return attrs.evolve(life, config=None, kill=Kill(When.NEVER))
+    return attrs.evolve(life, config=None, kill=Kill(KillMoment.NEVER))
 
 
 def _life(number: int, program: Program, random: Random) -> Life:
     at = number * STEPS
     others = (program.config, None, None, *program.configs)
-    when = random.choice(_WHENS)
+    when = random.choice(_MOMENTS)
     return Life(
         number=number,
         config=program.config if number == 0 else random.choice(others),
@@ -180,18 +181,18 @@ def _life(number: int, program: Program, random: Random) -> Life:
     )
 
 
-def _kill(when: When, random: Random) -> Kill:
+def _kill(when: KillMoment, random: Random) -> Kill:
     match when:
-        case When.REPORT:
+        case KillMoment.REPORT:
             late_s = random.choice((0.0, random.uniform(0, 0.002)))
             return Kill(when, number=int(random.expovariate(1 / 40)), delay_s=late_s)
-        case When.DISK:
+        case KillMoment.DISK:
             return Kill(when, number=random.randrange(60), after=random.random() < 0.5)
-        case When.OPENING:
+        case KillMoment.OPENING:
             return Kill(when, delay_s=random.uniform(0, 0.02))
-        case When.CLOSING:
+        case KillMoment.CLOSING:
             return Kill(when, delay_s=random.uniform(0, 0.008))
-        case When.NEVER:
+        case KillMoment.NEVER:
             return Kill(when)
 
 
@@ -210,28 +211,28 @@ class Phase:
 
 @final
 @attrs.frozen
-class Called:
+class CallMade:
     """A call was made.
 
     Attributes:
         number: Its number.
-        said: The call in words.
+        text: The call in words.
         keys: What it submits.
     """
 
     number: int
-    said: str
+    text: str
     keys: tuple[Key, ...]
 
 
 @final
 @attrs.frozen
-class Answered:
+class CallAnswered:
     """A call was answered.
 
     Attributes:
         number: Its number.
-        done: Whether what it submits was let in; None if nobody knows, as it was closed.
+        done: Whether what it submits was let in; None if that is unknown, as the scheduler was closed.
         refusal: The message with which it was refused, or None.
     """
 
@@ -242,7 +243,7 @@ class Answered:
 
 @final
 @attrs.frozen
-class Wrote:
+class JournalEntry:
     """The journal got the decisions of a batch."""
 
     decisions: tuple[Announced, ...]
@@ -250,7 +251,7 @@ class Wrote:
 
 @final
 @attrs.frozen
-class Let:
+class RecordEntry:
     """The record got an event, or the end of a batch.
 
     Attributes:
@@ -264,7 +265,7 @@ class Let:
 
 @final
 @attrs.frozen
-class Saw:
+class DecisionsSeen:
     """An observer read decisions.
 
     Attributes:
@@ -278,7 +279,7 @@ class Saw:
 
 @final
 @attrs.frozen
-class Worked:
+class WorkStarted:
     """The binder was given an allocation.
 
     Attributes:
@@ -296,8 +297,8 @@ class Worked:
 
 @final
 @attrs.frozen
-class Looked:
-    """The state between two batches.
+class StateShown:
+    """The state between two batches was examined.
 
     Attributes:
         batches: How many batches there were.
@@ -312,17 +313,27 @@ class Looked:
 
 @final
 @attrs.frozen
-class Failed:
+class LifeFailed:
     """Something went wrong in the life."""
 
     what: str
 
 
-Report = Phase | Called | Answered | Wrote | Let | Saw | Worked | Looked | Failed
+Report = (
+    Phase
+    | CallMade
+    | CallAnswered
+    | JournalEntry
+    | RecordEntry
+    | DecisionsSeen
+    | WorkStarted
+    | StateShown
+    | LifeFailed
+)
 
 
 @final
-class Teller:
+class ReportWriter:
     """Writes reports to a pipe, each at once, so that a kill takes none back.
 
     Args:
@@ -332,7 +343,7 @@ class Teller:
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
 
-    def tell(self, report: Report) -> None:
+    def write(self, report: Report) -> None:
         """Write a report."""
         data = pickle.dumps(report, protocol=5)
         rest = memoryview(_HEAD.pack(len(data)) + data)
@@ -341,8 +352,8 @@ class Teller:
 
 
 @final
-class Listener:
-    """Takes reports out of what comes through a pipe; one that was cut short does not count."""
+class ReportReader:
+    """Reads reports from the bytes of a pipe; one that was cut short does not count."""
 
     def __init__(self) -> None:
         self._data = bytearray()

@@ -15,20 +15,20 @@ from muster_core.config import default_configuration
 from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, Configure, Event
 from muster_core.snapshots import Snapshot
-from tests.crash.accounts import Account, Batch, Heard, Kept, faults_of_decisions
+from tests.crash.accounts import Account, Batch, LifeLog, StoreContent, faults_of_decisions
 from tests.crash.protocol import (
-    Answered,
-    Called,
-    Failed,
-    Let,
-    Listener,
-    Looked,
+    CallAnswered,
+    CallMade,
+    DecisionsSeen,
+    JournalEntry,
+    LifeFailed,
     Phase,
+    RecordEntry,
     Report,
-    Saw,
-    Teller,
-    Worked,
-    Wrote,
+    ReportReader,
+    ReportWriter,
+    StateShown,
+    WorkStarted,
 )
 
 PROJECT = Path(__file__).parents[2]
@@ -69,30 +69,40 @@ KEY = ("AddApp", "a")
 BOUND = Announced(1, 5, Decision(Kind.BOUND, "a", "k", "n", "root.q"))
 REJECTED = Announced(2, 5, Decision(Kind.REJECTED, message="no"))
 BATCH = Batch(5, (APP,), (BOUND, REJECTED))
-ANNOUNCED: tuple[Report, ...] = (Wrote((BOUND, REJECTED)), Let(5, APP), Let(5, None))
-CALLED = Called(0, "add_app", (KEY,))
+ANNOUNCED: tuple[Report, ...] = (
+    JournalEntry((BOUND, REJECTED)),
+    RecordEntry(5, APP),
+    RecordEntry(5, None),
+)
+CALLED = CallMade(0, "add_app", (KEY,))
 
 
 def faults(*reports: Report, kept: tuple[Batch, ...], anchor: int = 0, killed: bool = True) -> str:
-    """Give what is found in a life of which these reports are heard."""
-    heard, account = Heard(), Account()
+    """Return the faults of a life with these reports."""
+    log, account = LifeLog(), Account()
     for report in reports:
-        heard.hear(report)
-    return "\n".join(account.take(heard, Kept(anchor, kept), was_killed=killed))
+        log.add(report)
+    return "\n".join(account.take(log, StoreContent(anchor, kept), was_killed=killed))
 
 
-def looked(batches: int, on_disk: int) -> Looked:
+def state_shown(batches: int, on_disk: int) -> StateShown:
     snapshot = Snapshot(
         at_us=0, apps={}, completed=frozenset(), queues={}, shares={}, nodes={}, gangs={}
     )
-    return Looked(batches, on_disk, snapshot)
+    return StateShown(batches, on_disk, snapshot)
 
 
 def test_what_is_as_it_should_be_has_no_faults() -> None:
     everything = (
-        *(CALLED, *ANNOUNCED, Saw(0, (BOUND,)), Saw(0, (REJECTED,)), Saw(1, (REJECTED,))),
-        *(Worked("a", "k", "n", again=False), Answered(0, done=True, refusal="no")),
-        *(looked(1, 1), Phase("closed")),
+        *(
+            CALLED,
+            *ANNOUNCED,
+            DecisionsSeen(0, (BOUND,)),
+            DecisionsSeen(0, (REJECTED,)),
+            DecisionsSeen(1, (REJECTED,)),
+        ),
+        *(WorkStarted("a", "k", "n", again=False), CallAnswered(0, done=True, refusal="no")),
+        *(state_shown(1, 1), Phase("closed")),
     )
     assert not faults(*everything, kept=(BATCH,), killed=False)
     assert not faults(*everything, kept=(), anchor=1, killed=False)
@@ -103,34 +113,34 @@ def test_what_is_as_it_should_be_has_no_faults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reports", "kept", "told"),
+    ("reports", "kept", "fault"),
     [
         ((CALLED, *ANNOUNCED), (), "1 batches were announced, and only 0 are kept"),
         ((CALLED, ANNOUNCED[0]), (), "1 batches were announced, and only 0 are kept"),
         ((CALLED, *ANNOUNCED), (attrs.evolve(BATCH, at_us=6),), "was announced as"),
         ((CALLED, *ANNOUNCED), (attrs.evolve(BATCH, events=()),), "was announced as"),
         ((CALLED, *ANNOUNCED[1:]), (BATCH,), "was announced as"),
-        ((CALLED, Wrote((BOUND,))), (BATCH,), "was announced as"),
-        ((CALLED, Answered(0, done=True)), (BATCH,), "was answered before"),
-        ((CALLED, *ANNOUNCED, Answered(0, done=False)), (BATCH,), "but only 0 calls made"),
+        ((CALLED, JournalEntry((BOUND,))), (BATCH,), "was announced as"),
+        ((CALLED, CallAnswered(0, done=True)), (BATCH,), "was answered before"),
+        ((CALLED, *ANNOUNCED, CallAnswered(0, done=False)), (BATCH,), "but only 0 calls made"),
         (ANNOUNCED, (BATCH,), "but only 0 calls made"),
         (
-            (CALLED, *ANNOUNCED, Answered(0, done=True, refusal="never")),
+            (CALLED, *ANNOUNCED, CallAnswered(0, done=True, refusal="never")),
             (BATCH,),
             "nothing that is kept was refused as 'never'",
         ),
-        ((CALLED, *ANNOUNCED, Saw(0, (REJECTED, BOUND))), (BATCH,), "observer 0 saw"),
-        ((CALLED, Saw(1, (BOUND,))), (), "observer 1 saw"),
-        ((Worked("a", "k", "n", again=False),), (), "before it is bound"),
-        ((CALLED, looked(1, 0)), (BATCH,), "the state of batch 1 was shown when 0"),
-        ((CALLED, looked(2, 2)), (BATCH,), "the state of batch 2 was shown when 2"),
-        ((Failed("a trace"),), (), "a trace"),
+        ((CALLED, *ANNOUNCED, DecisionsSeen(0, (REJECTED, BOUND))), (BATCH,), "observer 0 saw"),
+        ((CALLED, DecisionsSeen(1, (BOUND,))), (), "observer 1 saw"),
+        ((WorkStarted("a", "k", "n", again=False),), (), "before it is bound"),
+        ((CALLED, state_shown(1, 0)), (BATCH,), "the state of batch 1 was shown when 0"),
+        ((CALLED, state_shown(2, 2)), (BATCH,), "the state of batch 2 was shown when 2"),
+        ((LifeFailed("a trace"),), (), "a trace"),
     ],
 )
-def test_what_is_not_is_told(
-    reports: tuple[Report, ...], kept: tuple[Batch, ...], told: str
+def test_each_fault_is_reported(
+    reports: tuple[Report, ...], kept: tuple[Batch, ...], fault: str
 ) -> None:
-    assert told in faults(*reports, kept=kept)
+    assert fault in faults(*reports, kept=kept)
 
 
 def test_a_life_that_ends_by_itself_is_to_announce_everything() -> None:
@@ -151,7 +161,7 @@ def test_decisions_are_compared() -> None:
 
 
 def test_states_are_compared() -> None:
-    account = faults_of_decisions([Batch(0, (), ())], [looked(1, 1)])
+    account = faults_of_decisions([Batch(0, (), ())], [state_shown(1, 1)])
 
     assert "after batch 1, the machines (-) and the scheduler (+):" in account[0]
     assert any("after batch 1, the model (-)" in one for one in account)
@@ -163,18 +173,18 @@ def test_reports_that_were_cut_short_do_not_count() -> None:
         Phase("open"),
         CALLED,
         *ANNOUNCED,
-        Let(7, Configure(default_configuration())),
+        RecordEntry(7, Configure(default_configuration())),
     ]
     try:
-        teller = Teller(writing)
+        writer = ReportWriter(writing)
         for report in reports:
-            teller.tell(report)
+            writer.write(report)
         data = os.read(reading, 1 << 16)
     finally:
         os.close(reading)
         os.close(writing)
-    listener = Listener()
+    reader = ReportReader()
 
-    heard = list(listener.feed(data[:-1]))
-    assert heard == reports[:-1]
-    assert list(listener.feed(data[-1:])) == reports[-1:]
+    received = list(reader.feed(data[:-1]))
+    assert received == reports[:-1]
+    assert list(reader.feed(data[-1:])) == reports[-1:]

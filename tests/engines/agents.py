@@ -1,4 +1,4 @@
-"""An agent, as the tests of the agent use it: by its messages."""
+"""An agent that tests drive by its messages."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Agent:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        self.said: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self._new: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.last = 0
-        self.tell(do="connect", address=address or cluster.address, namespace="muster")
+        self.send(do="connect", address=address or cluster.address, namespace="muster")
         if follow:
-            self.tell(do="follow", every_s=0.2)
+            self.send(do="follow", every_s=0.2)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -51,10 +51,10 @@ class Agent:
         while data := os.read(self.process.stdout.fileno(), 65_536):
             unpacker.feed(data)
             for message in unpacker:
-                self._new.put({**message, "heard": time.monotonic()})
+                self._new.put({**message, "received_s": time.monotonic()})
         self._new.put(None)
 
-    def tell(self, **message: Any) -> None:  # noqa: ANN401
+    def send(self, **message: Any) -> None:  # noqa: ANN401
         assert self.process.stdin is not None
         self.process.stdin.write(msgpack.packb(message))
         self.process.stdin.flush()
@@ -66,36 +66,38 @@ class Agent:
         until = time.monotonic() + within_s
         seen = 0
         while True:
-            for message in self.said[seen:]:
+            for message in self.messages[seen:]:
                 if wanted(message):
                     return message
-            seen = len(self.said)
+            seen = len(self.messages)
             try:
                 new = self._new.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
-                shown = [each for each in self.said if each["say"] not in ("beat", "nodes")]
+                shown = [each for each in self.messages if each["say"] not in ("beat", "nodes")]
                 raise AssertionError(f"it has not come; came: {shown}") from None
             assert new is not None, "the agent has ended"
-            self.said.append(new)
+            self.messages.append(new)
 
     def node(self, name: str) -> str:
-        """Give the id of a node by its name, as soon as it is there."""
+        """Return the id of a node by its name, as soon as it is there."""
 
-        def of(said: dict[str, Any]) -> list[str]:
-            nodes: list[dict[str, Any]] = said["nodes"] if said["say"] == "nodes" else []
+        def of(message: dict[str, Any]) -> list[str]:
+            nodes: list[dict[str, Any]] = message["nodes"] if message["say"] == "nodes" else []
             return [node["id"] for node in nodes if node["labels"].get("node_name") == name]
 
-        return of(self.wait(lambda said: bool(of(said))))[0]
+        return of(self.wait(lambda message: bool(of(message))))[0]
 
     def wait_for(self, say: str, number: int | None = None) -> dict[str, Any]:
         return self.wait(
-            lambda said: said["say"] == say and (number is None or said.get("id") == number)
+            lambda message: (
+                message["say"] == say and (number is None or message.get("id") == number)
+            )
         )
 
     def end_of(self, number: int) -> dict[str, Any]:
         """Wait for the end of a run."""
         ends = ("ended", "failed", "cancelled")
-        return self.wait(lambda said: said["say"] in ends and said.get("id") == number)
+        return self.wait(lambda message: message["say"] in ends and message.get("id") == number)
 
     def command(self, node: str, run: list[str] | str, **more: Any) -> int:  # noqa: ANN401
         names = ("cwd", "stdin", "stdout", "stderr")
@@ -132,11 +134,11 @@ class Agent:
             "detached": False,
             **more,
         }
-        self.tell(**message)
+        self.send(**message)
         return self.last
 
     def cancel(self, number: int, grace_s: float = 5.0) -> None:
-        self.tell(do="cancel", id=number, grace_s=grace_s)
+        self.send(do="cancel", id=number, grace_s=grace_s)
 
     def kill(self) -> None:
         self.process.kill()

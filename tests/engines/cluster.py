@@ -1,7 +1,7 @@
 """A cluster of Ray for tests: real daemons on this machine, which end with the process of the tests.
 
 Each cluster is in a network namespace of its own, which has only loopback. So Ray, which listens
-on all addresses, is not seen by anybody else, clusters do not meet, and ``processes`` finds
+on all addresses, is not visible from outside, clusters do not meet, and ``processes`` finds
 everything that was started there.
 """
 
@@ -48,14 +48,14 @@ def why_not() -> str | None:
     """Return why there can be no cluster here, or None."""
     if importlib.util.find_spec("ray") is None:
         return "ray is not installed: make test-engines installs it"
-    if _way_in() is None:
+    if _namespace_commands() is None:
         return "this user may not have a network namespace, and Ray would listen on all addresses"
     return None
 
 
 @cache
-def _way_in() -> tuple[list[str], list[str]] | None:
-    """Return how a network namespace is made, and how it is entered, or None."""
+def _namespace_commands() -> tuple[list[str], list[str]] | None:
+    """Return the commands that make and enter a network namespace, or None."""
     for make, enter in _NEW_NAMESPACE:
         if shutil.which(make[0]) is None or shutil.which(enter[0]) is None:
             return None
@@ -65,7 +65,7 @@ def _way_in() -> tuple[list[str], list[str]] | None:
 
 
 class ClusterError(Exception):
-    """The cluster has not done what a test has asked for."""
+    """The cluster has not carried out a request of a test."""
 
 
 @final
@@ -80,7 +80,7 @@ class Cluster:
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        way = _way_in()
+        way = _namespace_commands()
         if way is None:
             raise ClusterError(why_not() or "")
         make, enter = way
@@ -160,11 +160,11 @@ class Cluster:
         return cast("dict[str, int]", self._ask("pids"))
 
     def available(self) -> dict[str, dict[str, float]]:
-        """Return what Ray has free on each node, by the id of the node."""
+        """Return the free resources of each node, by its id in Ray."""
         return cast("dict[str, dict[str, float]]", self._ask("available"))
 
     def total(self) -> dict[str, dict[str, float]]:
-        """Return what each node has that is alive, by the id of the node."""
+        """Return the resources of each live node, by its id in Ray."""
         return cast("dict[str, dict[str, float]]", self._ask("total"))
 
     def alive(self) -> list[str]:
@@ -176,7 +176,7 @@ class Cluster:
         return cast("int", self._ask("actors"))
 
     def processes(self) -> dict[int, str]:
-        """Return what runs in the namespace, but for this cluster's own daemons, with its command."""
+        """Return the processes in the namespace, except the daemons, with their commands."""
         found: dict[int, str] = {}
         for pid in daemons.running_in(self.namespace):
             if pid == self._process.pid:
@@ -230,7 +230,7 @@ class Cluster:
         return answer["done"]
 
     def log(self) -> str:
-        """Return the end of what the daemons have printed."""
+        """Return the end of the output of the daemons."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-3000:]
 
 
@@ -270,7 +270,7 @@ def cluster(
 
 
 def wait_until(
-    is_so: Callable[[], bool], what: str, within_s: float = PATIENCE_S, *, every_s: float = 0.02
+    condition: Callable[[], bool], what: str, within_s: float = PATIENCE_S, *, every_s: float = 0.02
 ) -> None:
     """Wait until something is so.
 
@@ -278,7 +278,7 @@ def wait_until(
         ClusterError: If it is not so in time.
     """
     until = time.monotonic() + within_s
-    while not is_so():
+    while not condition():
         if time.monotonic() > until:
             raise ClusterError(f"not within {within_s:.0f} s: {what}")
         time.sleep(every_s)

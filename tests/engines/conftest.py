@@ -1,4 +1,4 @@
-"""One small cluster of Ray for all tests that leave it as it is."""
+"""One small cluster of Ray for all tests that do not change it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def needs_ray() -> None:
 
 @pytest.fixture(scope="session")
 def cluster(needs_ray: None) -> Generator[Cluster]:
-    """A cluster with the nodes ``a`` and ``b``, each with 2 CPUs; nobody kills anything there."""
+    """A cluster with the nodes ``a`` and ``b``, each with 2 CPUs; no test kills anything there."""
     del needs_ray
     with clusters.cluster("a", "b") as running:
         yield running

@@ -1,10 +1,10 @@
 """Starts, kills and ends the daemons of a cluster of Ray: ``python daemons.py FOLDER``.
 
 It is a process of its own, as Ray is not imported into the process of the tests. It runs in a
-network namespace that nobody else uses, which it brings up; so Ray listens on loopback alone, and
+network namespace of its own, which it brings up; so Ray listens on loopback alone, and
 all processes of the cluster and of its users can be found. It reads requests from its standard
-input, a JSON object in each line, and answers each by a line. When its input ends, whyever that
-is, it kills everything in its namespace, removes the folder, and ends.
+input, a JSON object in each line, and answers each by a line. When its input ends, for
+whatever reason, it kills everything in its namespace, removes the folder, and ends.
 """
 
 from __future__ import annotations
@@ -109,14 +109,14 @@ class Daemons:
         return found
 
     def available(self) -> dict[str, dict[str, float]]:
-        """Return what Ray has free on each node, by its id."""
+        """Return the free resources of each node, by its id."""
         state = self._cluster.global_state
         return {
             str(key): dict(found) for key, found in state.available_resources_per_node().items()
         }
 
     def total(self) -> dict[str, dict[str, float]]:
-        """Return what each node has that is alive, by its id."""
+        """Return the resources of each live node, by its id."""
         state = self._cluster.global_state
         return {str(key): dict(found) for key, found in state.total_resources_per_node().items()}
 
@@ -190,7 +190,7 @@ def serve(daemons: Daemons, answers: TextIO) -> None:
         ask: Callable[..., object] = getattr(daemons, request.pop("do"))
         try:
             answer = {"done": ask(**request)}
-        except Exception as error:  # noqa: BLE001 - the test that asked gets it
+        except Exception as error:  # noqa: BLE001 - the test gets it as an answer
             answer = {"failed": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)
 

@@ -42,7 +42,7 @@ def has_ended(pid: int) -> bool:
 
 
 def survivors(agent: Agent) -> list[dict[str, Any]]:
-    agent.tell(do="survivors")
+    agent.send(do="survivors")
     found: list[dict[str, Any]] = agent.wait_for("survivors")["survivors"]
     return found
 
@@ -57,7 +57,7 @@ def test_detached_run_keeps_its_room_until_its_end_is_fetched(
 
     assert agent.end_of(run)["status"] == 4
     assert free(cluster, node) == 1.0
-    agent.tell(do="fetched", id=run)
+    agent.send(do="fetched", id=run)
     wait_until(lambda: free(cluster, node) == 2.0, "the room is free")
     assert cluster.actors() == 0
 
@@ -83,9 +83,9 @@ def test_run_goes_on_without_its_agent_and_is_adopted(
     }
     assert found["app/long/7"]["node"] == node
     assert found["app/long/7"]["cpus"] == 1.0
-    agent.tell(do="adopt", id=101, name="app/long/7", grace_s=5.0)
-    agent.tell(do="adopt", id=102, name="app/short/8", grace_s=5.0)
-    agent.tell(do="adopt", id=103, name="app/never/9", grace_s=5.0)
+    agent.send(do="adopt", id=101, name="app/long/7", grace_s=5.0)
+    agent.send(do="adopt", id=102, name="app/short/8", grace_s=5.0)
+    agent.send(do="adopt", id=103, name="app/never/9", grace_s=5.0)
 
     assert agent.wait_for("started", 101)
     assert pickle.loads(agent.end_of(102)["value"]) == "kept"
@@ -93,7 +93,7 @@ def test_run_goes_on_without_its_agent_and_is_adopted(
     go.touch()
     assert agent.end_of(101)["status"] == 5
     for number in (101, 102):
-        agent.tell(do="fetched", id=number)
+        agent.send(do="fetched", id=number)
     wait_until(lambda: free(cluster, node) == 2.0, "the room is free")
     assert cluster.actors() == 0
 
@@ -112,7 +112,7 @@ def test_adopted_run_is_cancelled_with_what_it_started(
     agent = start()
     (found,) = survivors(agent)
 
-    agent.tell(do="adopt", id=101, name=found["name"], grace_s=0.5)
+    agent.send(do="adopt", id=101, name=found["name"], grace_s=0.5)
     agent.wait_for("started", 101)
     agent.cancel(101, grace_s=0.5)
 
@@ -181,9 +181,9 @@ def test_survivor_whose_node_is_busy_is_listed_when_it_answers(start: Start) -> 
     try:
         (silent,) = survivors(again)
         assert (silent["name"], silent["state"], silent["node"]) == ("a/busy/1", "silent", node)
-        again.tell(do="adopt", id=9, name="a/busy/1", grace_s=10.0)
+        again.send(do="adopt", id=9, name="a/busy/1", grace_s=10.0)
         waits = "the detached run a/busy/1 does not answer; it is waited for"
-        again.wait(lambda said: said.get("text") == waits)
+        again.wait(lambda message: message.get("text") == waits)
     finally:
         os.kill(worker, signal.SIGCONT)
 
@@ -200,7 +200,7 @@ def test_survivor_that_nobody_adopts_is_ended(cluster: Cluster, start: Start) ->
     agent = start()
     (found,) = survivors(agent)
 
-    agent.tell(do="end", name=found["name"], grace_s=5.0)
+    agent.send(do="end", name=found["name"], grace_s=5.0)
 
     wait_until(lambda: has_ended(pid), "the command has ended")
     wait_until(lambda: free(cluster, agent.node("a")) == 2.0, "the room is free")
@@ -219,7 +219,7 @@ def test_run_with_the_name_of_one_that_is_there_replaces_it(cluster: Cluster, st
 
     assert agent.end_of(again)["status"] == 6
     assert has_ended(pid)
-    agent.tell(do="fetched", id=again)
+    agent.send(do="fetched", id=again)
     wait_until(lambda: free(cluster, node) == 2.0, "the room is free")
 
 

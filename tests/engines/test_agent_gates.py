@@ -55,7 +55,7 @@ def test_members_begin_together(
     (tmp_path / "go").touch()
 
     assert [agent.end_of(run)["say"] for run in runs] == ["ended", "ended"]
-    assert abs(first["heard"] - second["heard"]) < 0.5
+    assert abs(first["received_s"] - second["received_s"]) < 0.5
     times = [(tmp_path / name).stat().st_mtime for name in ("a", "b")]
     assert abs(times[0] - times[1]) < 0.5
     wait_until(lambda: whole(agent, cluster), "all is free again")
@@ -113,7 +113,9 @@ def test_waiting_at_the_gate_gives_no_processor_away(cluster: Cluster, agent: Ag
     third = agent.call(node, "os:getpid")
 
     with pytest.raises(AssertionError, match="not come"):
-        agent.wait(lambda said: said["say"] == "started" and said["id"] == third, within_s=1.0)
+        agent.wait(
+            lambda message: message["say"] == "started" and message["id"] == third, within_s=1.0
+        )
 
 
 @pytest.mark.parametrize("detached", [False, True])
@@ -155,5 +157,5 @@ def test_room_of_a_detached_gang_is_given_back(cluster: Cluster, agent: Agent) -
 
     assert [agent.end_of(run)["say"] for run in runs] == ["ended", "ended"]
     for run in runs:
-        agent.tell(do="fetched", id=run)
+        agent.send(do="fetched", id=run)
     wait_until(lambda: whole(agent, cluster), "all is free again")

@@ -1,4 +1,4 @@
-"""Whatever is killed: the program hears of it, and nothing is left."""
+"""Whatever is killed: the program gets a message, and nothing is left."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def has_ended(pid: int) -> bool:
 
 
 def deaf(pid_file: str) -> str:
-    """Give a command that does not end by itself, with a grandchild that does not either."""
+    """Return a command that does not end by itself, with a grandchild that does not either."""
     return f"trap '' TERM; sh -c 'while :; do sleep 0.1; done' & echo $! > {pid_file}; wait"
 
 
@@ -77,7 +77,7 @@ def test_command_whose_worker_was_killed_has_ended_when_that_is_said(
 
 
 def _worker_of(run: int) -> int:
-    """Give the process of the worker that runs a command."""
+    """Return the process of the worker that runs a command."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             title = (folder / "cmdline").read_bytes()
@@ -128,7 +128,7 @@ def test_pinned_task_waits_on_a_busy_node(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
 
     ended = agent.end_of(first)
-    assert agent.wait_for("started", second)["heard"] >= ended["heard"]
+    assert agent.wait_for("started", second)["received_s"] >= ended["received_s"]
     assert agent.end_of(second)["say"] == "ended"
 
 
@@ -154,20 +154,24 @@ def _check_raylet_killed(cluster: Cluster, agent: Agent, tmp_path: Path) -> None
     cluster.kill("a")
 
     assert [agent.end_of(run)["how"] for run in (command, call, kept)] == ["node_lost"] * 3
-    heard = max(agent.end_of(run)["heard"] for run in (command, call)) - killed
+    took_s = max(agent.end_of(run)["received_s"] for run in (command, call)) - killed
     wait_until(lambda: all(has_ended(pid) for pid in pids), "nothing is left")
-    agent.wait(lambda said: said["say"] == "nodes" and node not in _ids(said) and _has(said, other))
-    assert heard < 12.0, "without the fence it would take longer"
+    agent.wait(
+        lambda message: (
+            message["say"] == "nodes" and node not in _ids(message) and _has(message, other)
+        )
+    )
+    assert took_s < 12.0, "without the fence it would take longer"
     again = agent.call(other, "os:getpid")
     assert agent.end_of(again)["say"] == "ended"
 
 
-def _ids(said: dict[str, Any]) -> list[str]:
-    return [one["id"] for one in said["nodes"]]
+def _ids(message: dict[str, Any]) -> list[str]:
+    return [one["id"] for one in message["nodes"]]
 
 
-def _has(said: dict[str, Any], node: str) -> bool:
-    return node in _ids(said)
+def _has(message: dict[str, Any], node: str) -> bool:
+    return node in _ids(message)
 
 
 def test_head_away_does_not_stop_the_beat(needs_ray: None) -> None:
@@ -181,8 +185,12 @@ def test_head_away_does_not_stop_the_beat(needs_ray: None) -> None:
             cluster.kill_head()
             agent.call(node, "os:getpid")
             killed = time.monotonic()
-            agent.wait(lambda said: said["say"] == "beat" and said["heard"] > killed + 5.0)
-            beats = [said["heard"] for said in agent.said if said["say"] == "beat"]
+            agent.wait(
+                lambda message: message["say"] == "beat" and message["received_s"] > killed + 5.0
+            )
+            beats = [
+                message["received_s"] for message in agent.messages if message["say"] == "beat"
+            ]
             late = [after - before for before, after in pairwise(beats)]
             assert max(late) < 5.0
             assert agent.end_of(run)["say"] == "ended"
@@ -198,9 +206,9 @@ def test_ignored_interrupts_are_said(needs_ray: None) -> None:
         with clusters.cluster("a") as cluster:
             agent = Agent(cluster)
             try:
-                said = agent.wait_for("warning")
-                assert said["node"] == agent.node("a")
-                assert "SIGINT is ignored" in said["text"]
+                message = agent.wait_for("warning")
+                assert message["node"] == agent.node("a")
+                assert "SIGINT is ignored" in message["text"]
             finally:
                 agent.close()
     finally:
@@ -208,7 +216,7 @@ def test_ignored_interrupts_are_said(needs_ray: None) -> None:
 
 
 def _workers(cluster: Cluster) -> set[int]:
-    """Give the workers of Ray, also those that do nothing."""
+    """Return the workers of Ray, also those that do nothing."""
     found: set[int] = set()
     for pid in running_in(cluster.namespace):
         with suppress(OSError):
@@ -228,7 +236,7 @@ def test_warm_workers_are_there(cluster: Cluster, tmp_path: Path) -> None:
     try:
         quiet.wait_for("connected")
         before = _workers(cluster)
-        quiet.tell(do="warm", node=node, count=2)
+        quiet.send(do="warm", node=node, count=2)
         wait_until(lambda: len(_workers(cluster) - before) >= 2, "two more workers are there")
         warm = _workers(cluster)
         one, two = str(tmp_path / "one"), str(tmp_path / "two")
@@ -243,7 +251,7 @@ def test_warm_workers_are_there(cluster: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "message"),
     [
         ("ray://127.0.0.1:1", "must be HOST:PORT"),
         ("127.0.0.1", "must be HOST:PORT"),
@@ -252,13 +260,13 @@ def test_warm_workers_are_there(cluster: Cluster, tmp_path: Path) -> None:
     ],
 )
 def test_connection_that_cannot_be_made_is_refused(
-    cluster: Cluster, address: str, told: str
+    cluster: Cluster, address: str, message: str
 ) -> None:
     agent = Agent(cluster, address=address, follow=False)
     try:
         refused = agent.wait_for("refused")
         assert refused["reason"] == "connect"
-        assert told in refused["text"]
+        assert message in refused["text"]
         assert agent.process.wait(60) == 1
     finally:
         agent.close()

@@ -65,4 +65,4 @@ def test_output_does_not_meet_the_messages(agent: Agent) -> None:
 def test_odd_names_of_detached_runs(agent: Agent, name: str) -> None:
     number = agent.command(agent.node("a"), "exit 4", detached=True, name=name)
     assert agent.end_of(number)["status"] == 4
-    agent.tell(do="fetched", id=number)
+    agent.send(do="fetched", id=number)

@@ -29,17 +29,19 @@ def node(agent: Agent) -> str:
 
 
 def all_of(agent: Agent, node: str) -> dict[str, float]:
-    """Give everything that a node has."""
-    said = agent.wait_for("nodes")
-    found: dict[str, float] = next(one for one in said["nodes"] if one["id"] == node)["resources"]
+    """Return everything that a node has."""
+    message = agent.wait_for("nodes")
+    found: dict[str, float] = next(one for one in message["nodes"] if one["id"] == node)[
+        "resources"
+    ]
     return found
 
 
 def test_nodes_are_those_of_ray(cluster: Cluster, agent: Agent) -> None:
-    said = agent.wait(lambda said: said["say"] == "nodes" and len(said["nodes"]) == 3)
+    message = agent.wait(lambda message: message["say"] == "nodes" and len(message["nodes"]) == 3)
 
-    assert {node["id"] for node in said["nodes"]} == set(cluster.alive())
-    mine = next(node for node in said["nodes"] if node["labels"].get("node_name") == "a")
+    assert {node["id"] for node in message["nodes"]} == set(cluster.alive())
+    mine = next(node for node in message["nodes"] if node["labels"].get("node_name") == "a")
     assert mine["resources"]["CPU"] == 2.0
     assert mine["labels"]["ray.io/node-id"] == mine["id"]
     assert mine["draining"] is False
@@ -111,11 +113,11 @@ def test_soft_cancel_reaches_a_callable(agent: Agent, node: str, tmp_path: Path)
     wait_until((tmp_path / "how").exists, "it can be interrupted")
     agent.cancel(run, grace_s=60.0)
 
-    assert agent.end_of(run) | {"heard": 0} == {
+    assert agent.end_of(run) | {"received_s": 0} == {
         "say": "cancelled",
         "id": run,
         "gone": True,
-        "heard": 0,
+        "received_s": 0,
     }
     assert (tmp_path / "how").read_text() == "interrupted"
 

@@ -19,7 +19,7 @@ from tests.engines import cluster as clusters
 from tests.engines.cluster import PATIENCE_S, Cluster, ClusterError, wait_until
 from tests.engines.daemons import running_in, state_of
 
-# A task on each node: what Ray says of the cluster, and who runs there.
+# A task on each node: the cluster as Ray shows it, and the processes there.
 PROGRAM = """
 import importlib, json, os, sys
 ray = importlib.import_module("ray")
@@ -147,13 +147,13 @@ def test_plain_ray_stands_still_and_muster_does_not(cluster: Cluster) -> None:
     assert "blue holds 2 CPUs for its trainers" in groups[3]
     assert "red has ended after" in groups[4]
     assert "blue has ended after" in groups[5]
-    plain, with_muster = (waited(line) for line in urgent[1:3])
+    plain, with_muster = (waited_s(line) for line in urgent[1:3])
     assert plain > 2
     assert with_muster < plain / 2
     assert "1 of the others has made room for it" in urgent[3]
 
 
-def waited(line: str) -> float:
+def waited_s(line: str) -> float:
     found = re.search(r"has waited ([\d.]+) s", line)
     assert found is not None, line
     return float(found[1])

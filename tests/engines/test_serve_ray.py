@@ -286,7 +286,7 @@ def test_the_service_outlives_its_agent(cluster: Cluster, tmp_path: Path) -> Non
 
 
 def agent_of(served: Served) -> int:
-    """Give the process of a service that speaks to Ray."""
+    """Return the process of a service that speaks to Ray."""
     threads = Path(f"/proc/{served.process.pid}/task").iterdir()
     children = " ".join((thread / "children").read_text() for thread in threads)
     (agent,) = [

@@ -1,4 +1,4 @@
-"""Two that lead, one after the other, on a real cluster of Ray."""
+"""Two leaders, one after the other, on a real cluster of Ray."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def test_an_agent_with_a_lower_term_is_refused(cluster: Cluster, tmp_path: Path)
     old, new = Agent(cluster), Agent(cluster)
     name = "app/of-terms/1"
     try:
-        old.tell(do="lead", scheduler="s", term=9)  # as a number: not before 10
+        old.send(do="lead", scheduler="s", term=9)  # as a number: not before 10
         run = old.command(old.node("a"), UNTIL.format(tmp_path), name=name, detached=True)
         old.wait_for("started", run)
-        new.tell(do="lead", scheduler="s", term=10)
-        new.tell(do="adopt", id=1, name=name, grace_s=1.0)
+        new.send(do="lead", scheduler="s", term=10)
+        new.send(do="adopt", id=1, name=name, grace_s=1.0)
         new.wait_for("started", 1)
 
-        old.tell(do="end", name=name, grace_s=0.0)
+        old.send(do="end", name=name, grace_s=0.0)
         assert old.wait_for("outdone")["term"] == 10
         assert old.process.wait(LONG_S) == 0
         go(tmp_path, 7)
         assert new.end_of(1)["status"] == 7
-        new.tell(do="fetched", id=1)
+        new.send(do="fetched", id=1)
     finally:
         old.close()
         new.close()

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from examples.evidence import loads, named, plain
 from examples.evidence.__main__ import of_starts, verdict
-from examples.evidence.logs import Log, made, week, whole_nodes
+from examples.evidence.logs import Log, synthetic, week, whole_nodes
 from examples.evidence.named import NamedNodes
 from examples.evidence.plain import Job, Machine, Policy, read, simulate, write
 from examples.evidence.starts import Difference, Trial, compare, differences, trials
@@ -171,12 +171,12 @@ def test_a_job_that_never_starts_is_a_difference() -> None:
 
 
 def test_a_made_log_is_the_same_each_time() -> None:
-    log = made(200)
+    log = synthetic(200)
 
-    assert log == made(200)
-    assert log != made(200, seed=1)
+    assert log == synthetic(200)
+    assert log != synthetic(200, seed=1)
     assert all(job.run <= job.requested for job in log.jobs)
-    assert any(job.run > job.requested for job in made(200, are_ended=False).jobs)
+    assert any(job.run > job.requested for job in synthetic(200, are_ended=False).jobs)
 
 
 def test_the_loads_of_others_have_their_size() -> None:

@@ -1,4 +1,4 @@
-"""Install Muster in every way that is allowed, and run tests where all is as old or as new as may be.
+"""Install Muster in every supported way, and run tests with the oldest and the newest dependencies.
 
     python -m tests.install.check --python python3.13
 
@@ -47,7 +47,7 @@ TESTS_S: Final = 3_600.0
 
 
 def project() -> dict[str, Any]:
-    """Return what pyproject.toml says of the project."""
+    """Return the table ``project`` of pyproject.toml."""
     found: dict[str, Any] = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
     return dict(found["project"])
 
@@ -68,7 +68,7 @@ def tested() -> list[str]:
 
 
 class Check:
-    """Notes what went wrong.
+    """Runs the steps, and counts failures.
 
     Args:
         python: The Python to install for.
@@ -91,20 +91,20 @@ class Check:
         try:
             made.install(what, *tools, "-c", str(versions))
         except AssertionError as error:
-            self.tell(name, began, str(error))
+            self.report(name, began, str(error))
             return None
         done = made.run("python", "-m", "pip", "check", cwd=PROJECT)
-        self.tell(name, began, done.stdout if done.returncode else None)
+        self.report(name, began, done.stdout if done.returncode else None)
         return made
 
     def use(self, made: Environment, extra: str) -> None:
-        """Use what an extra brings."""
+        """Run the command of an extra."""
         began = time.monotonic()
         done = made.run("python", "-P", *USES[extra], cwd=PROJECT)
-        self.tell(f"  {' '.join(USES[extra])}", began, done.stderr if done.returncode else None)
+        self.report(f"  {' '.join(USES[extra])}", began, done.stderr if done.returncode else None)
 
     def test(self, made: Environment, *paths: str) -> None:
-        """Run tests, of what is installed."""
+        """Run tests with the installed Muster."""
         began = time.monotonic()
         words = ("-q", "-n", "2", "-p", "no:anyio", "-m", "not takes_long", *paths)
         command = [str(made.home / "bin" / "python"), "-P", "-m", "pytest", *words]
@@ -118,11 +118,11 @@ class Check:
             check=False,
         )
         last = done.stdout.splitlines()[-1:] or [done.stderr]
-        told = done.stdout[-8000:] if done.returncode else None
-        self.tell(f"  tests: {last[0]}", began, told)
+        output = done.stdout[-8000:] if done.returncode else None
+        self.report(f"  tests: {last[0]}", began, output)
 
-    def tell(self, what: str, began: float, wrong: str | None) -> None:
-        """Say how a step ended: what went wrong, if anything did."""
+    def report(self, what: str, began: float, wrong: str | None) -> None:
+        """Print how a step ended, with its error if it failed."""
         self.failed += wrong is not None
         state = "ok" if wrong is None else "FAILED"
         click.echo(f"{what}: {state} ({time.monotonic() - began:.0f} s)")

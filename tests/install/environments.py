@@ -1,4 +1,4 @@
-"""Wheels, source distributions and fresh environments that have Muster as its users have it."""
+"""Wheels, source distributions, and fresh environments with Muster installed as by a user."""
 
 from __future__ import annotations
 

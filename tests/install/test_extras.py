@@ -132,13 +132,13 @@ def served(server: Environment, folder: Path) -> Generator[str]:
     ) as process:
         try:
             assert process.stderr is not None
-            said = ""
+            output = ""
             for line in process.stderr:
-                said += line
+                output += line
                 if "listening on" in line:
                     break
             else:
-                pytest.fail(said)
+                pytest.fail(output)
             yield token
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, process.stderr.read()
@@ -146,12 +146,12 @@ def served(server: Environment, folder: Path) -> Generator[str]:
             process.kill()
 
 
-def extra_named(said: str) -> str | None:
+def extra_named(output: str) -> str | None:
     """Return the extra that one line asks for, None if it is something else."""
     found = re.fullmatch(
         r"Error: muster \w+ needs the extra \"(\w+)\", since \w+ is missing: "
         r"pip install 'muster-scheduler\[(\w+)\]'\n",
-        said,
+        output,
     )
     if found is None:
         return None
@@ -181,18 +181,18 @@ def test_without_extras_every_command_works_or_names_the_extra(
 
 @pytest.mark.takes_long
 def test_completion_without_extras_says_nothing(bare: Environment, tmp_path: Path) -> None:
-    asked = {
+    variables = {
         "_MUSTER_COMPLETE": "bash_complete",
         "COMP_WORDS": "muster get apps ",
         "COMP_CWORD": "3",
     }
-    done = bare.run("muster", cwd=tmp_path, **asked)
+    done = bare.run("muster", cwd=tmp_path, **variables)
 
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 
 
 @pytest.mark.takes_long
-def test_what_is_told_brings_the_extra(wheel: Path, tmp_path: Path) -> None:
+def test_the_hint_brings_the_extra(wheel: Path, tmp_path: Path) -> None:
     """The requirement is met by what is installed: pip looks for what is missing, no more."""
     made = installed(wheel, tmp_path / "home")
     made.install("muster-scheduler[client]")
@@ -213,9 +213,9 @@ def test_client_and_server_need_their_extra_alone(
             for name, arguments in ASKING.items():
                 words = [*name.split(), "--server", f"unix:{SOCKET}", *arguments]
                 done = asking.run("muster", *words, cwd=folder, MUSTER_TOKEN=token)
-                told = f"{name}: {done.stdout}{done.stderr}"
-                assert "Traceback" not in told
-                assert done.returncode == (1 if name in {"drain", "promote"} else 0), told
+                output = f"{name}: {done.stdout}{done.stderr}"
+                assert "Traceback" not in output
+                assert done.returncode == (1 if name in {"drain", "promote"} else 0), output
 
 
 @pytest.mark.takes_long

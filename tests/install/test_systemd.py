@@ -1,4 +1,4 @@
-"""The unit of systemd and the container file: what systemd says, and that the service runs by it."""
+"""The unit of systemd and the container file: systemd accepts the unit, and the service runs by it."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ def test_systemd_starts_reloads_and_stops_the_service() -> None:
 
 
 def test_the_container_is_made_of_what_a_wheel_needs(tmp_path: Path) -> None:
-    """What it copies makes the same wheel as the whole tree."""
+    """The copied files make the same wheel as the whole tree."""
     text = CONTAINER.read_text("utf-8")
     source = tmp_path / "source"
     for words in re.findall(r"^COPY (?!--)(.+)$", text, re.MULTILINE):
         *files, to = words.split()
         for name in files:
-            here, there = PROJECT / name, source / to
-            if here.is_dir():
-                shutil.copytree(here, there)
+            origin, copy = PROJECT / name, source / to
+            if origin.is_dir():
+                shutil.copytree(origin, copy)
             else:
-                there.mkdir(parents=True, exist_ok=True)
-                shutil.copy(here, there)
+                copy.mkdir(parents=True, exist_ok=True)
+                shutil.copy(origin, copy)
 
     of_the_tree = build("wheel", tmp_path / "tree")
     assert build("wheel", tmp_path / "copied", source).read_bytes() == of_the_tree.read_bytes()

@@ -1,4 +1,4 @@
-"""What a shell completes, and what ``man`` shows, with the programs that users have."""
+"""Completion in a shell and the manual page, with the programs of users."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def completed(folder: Path, *words: str) -> list[str]:
-    """Return what bash offers for the last of some words."""
+    """Return the completions of bash for the last of some words."""
     # What bash calls is a program on the path.
     program = folder / "muster"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m muster "$@"\n', "utf-8")
@@ -48,9 +48,9 @@ def completed(folder: Path, *words: str) -> list[str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told, *offered = done.stdout.splitlines()
-    assert told.startswith("complete ")
-    assert told.endswith(" muster")
+    registration, *offered = done.stdout.splitlines()
+    assert registration.startswith("complete ")
+    assert registration.endswith(" muster")
     return offered
 
 
@@ -73,7 +73,7 @@ def test_bash_completes(tmp_path: Path, words: list[str], offered: list[str]) ->
     assert completed(tmp_path, "muster", *words) == offered
 
 
-def shown(*command: str) -> tuple[str, str]:
+def output_of(*command: str) -> tuple[str, str]:
     done = subprocess.run(
         command,
         env=environment(MANWIDTH="100", MANROFFOPT="-ww", LC_ALL="C.UTF-8", GROFF_NO_SGR="1"),
@@ -99,7 +99,7 @@ def shown(*command: str) -> tuple[str, str]:
 def test_the_manual_can_be_read(command: tuple[str, ...]) -> None:
     if shutil.which(command[0]) is None or shutil.which("col") is None:
         pytest.skip(f"{command[0]} or col is missing")
-    text, warnings = shown(*command, str(MANUAL))
+    text, warnings = output_of(*command, str(MANUAL))
 
     assert warnings == ""
     words = " ".join(text.split())

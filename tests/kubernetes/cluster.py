@@ -43,17 +43,17 @@ def why_not() -> str | None:
 
 
 class ClusterError(Exception):
-    """The control plane has not done what a test has asked for."""
+    """The control plane has not carried out a request of a test."""
 
 
-def wait_until(is_so: Callable[[], object], what: str) -> None:
-    """Wait until something is so.
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Wait until a condition holds.
 
     Raises:
-        ClusterError: If it is not in time.
+        ClusterError: If it does not in time.
     """
     end = time.monotonic() + PATIENCE_S
-    while not is_so():
+    while not condition():
         if time.monotonic() > end:
             msg = f"not in {PATIENCE_S:.0f} s: {what}"
             raise ClusterError(msg)
@@ -86,7 +86,7 @@ class ControlPlane:
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
 
     def start_etcd(self) -> None:
-        """Start etcd, which keeps what it had."""
+        """Start etcd with its previous data."""
         url, peers = self.etcd_url, f"http://127.0.0.1:{self._ports['peers']}"
         options = {
             "data-dir": self.folder / "etcd",
@@ -197,7 +197,7 @@ contexts:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on; these programs cannot choose their own."""
+    """Return free ports; these programs cannot choose their own."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    """Give a control plane that the tests of a process share."""
+    """Yield a control plane that the tests of a process share."""
     with control_plane() as one:
         yield one
 
@@ -34,7 +34,7 @@ async def proxy(plane: ControlPlane) -> AsyncGenerator[Proxy]:
 
 @pytest.fixture
 async def outside(plane: ControlPlane) -> AsyncGenerator[Outside]:
-    """Give those who use an empty cluster beside Muster."""
+    """Yield the other users of an empty cluster, beside Muster."""
     outside = Outside(plane)
     await outside.clear()
     yield outside

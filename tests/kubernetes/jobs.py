@@ -1,6 +1,6 @@
-"""A controller for tests that owns Jobs: it makes their pods, and makes those again that were lost.
+"""A controller of Jobs for tests: it makes their pods, and replaces those that were lost.
 
-It makes a real ``batch/v1`` Job, which nobody else acts on, and pods that the Job controls. A pod is
+It makes a real ``batch/v1`` Job, which no other controller acts on, and pods that the Job controls. A pod is
 lost if it was deleted, or refused by its node, before it has succeeded. As with the real controller, the
 next one does not wait until the lost one has gone. The names of pods are drawn here, so that a request
 whose answer was lost can be sent again.
@@ -66,7 +66,7 @@ class JobSpec:
     failures: int = 0
 
     def template(self) -> dict[str, Any]:
-        """Return what every pod has."""
+        """Return the template of its pods."""
         labels = {"job-name": self.name} | dict(self.labels)
         return {
             "metadata": {"labels": labels, "annotations": dict(self.annotations)},
@@ -94,7 +94,7 @@ class Job:
     """A Job that runs.
 
     Attributes:
-        spec: What it is.
+        spec: Its spec.
         uid: The uid of its object.
         pods: Its pods, by their uids, as they were last seen.
         generations: Its pods, those of now last; of a Job whose members begin again one by one there
@@ -114,7 +114,7 @@ class Job:
     succeeded: set[str] = attrs.field(factory=set[str])
     ended: trio.Event = attrs.field(factory=trio.Event)
     has_failed: bool = False
-    #: The names of pods that were made, and that the watch has not told of.
+    #: The names of pods that were made, and that the watch has not shown.
     _unseen: dict[str, trio.Event] = attrs.field(factory=dict[str, trio.Event])
     _changed: trio.Event = attrs.field(factory=trio.Event)
     _broken_s: float | None = None
@@ -133,7 +133,7 @@ class Job:
         return [one for one in alive if "deletionTimestamp" not in one["metadata"]]
 
     def see(self, change: Change) -> None:
-        """Take note of a change of one of its pods."""
+        """Process a change of one of its pods."""
         one = cast("Object", change.new or change.old)
         metadata = one["metadata"]
         if change.new is None:
@@ -151,7 +151,7 @@ class Job:
         self._changed.set()
 
     async def run(self, api: Api) -> None:
-        """Make its pods, until so many have succeeded as it wants."""
+        """Make its pods, until as many have succeeded as it needs."""
         async with trio.open_nursery() as nursery:
             while not self._is_over():
                 self._changed = trio.Event()
@@ -172,7 +172,7 @@ class Job:
         return self.has_failed or len(self.succeeded) >= self.spec.members
 
     async def _make(self, api: Api, name: str) -> None:
-        """Make a pod, and wait until the watch has told of it, or it is gone by then."""
+        """Make a pod, and wait until the watch has shown it, or it is gone by then."""
         pod = self.spec.template()
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": self.spec.name, "uid": self.uid}
         pod["metadata"] |= {"name": name, "ownerReferences": [owner | {"controller": True}]}
@@ -210,7 +210,7 @@ def _phase(pod: Object) -> str:
 
 
 def _was_refused(pod: Object) -> bool:
-    """Return whether a pod has failed by no fault of its own."""
+    """Return whether its node has refused a pod."""
     return _phase(pod) == "Failed" and bool(pod["status"].get("reason"))
 
 
@@ -238,13 +238,13 @@ class Jobs:
         self.known: dict[str, Job] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Look after the Jobs for ever; started once it takes some."""
+        """Control the Jobs for ever; started once it takes some."""
         async with trio.open_nursery() as self._nursery:
             await self._nursery.start(Reflector(self._api, PODS, self._take).run)
             task_status.started()
 
     async def submit(self, spec: JobSpec) -> Job:
-        """Make a Job, and look after it.
+        """Make a Job, and control it.
 
         Raises:
             ApiError: If the API server does not take it.

@@ -51,13 +51,13 @@ Room = Counter[str]
 
 
 def room_of(quantities: Mapping[str, str | int]) -> Room:
-    """Return the amounts that quantities such as ``500m`` and ``2Gi`` say."""
-    return Room({name: _thousandths(str(said)) for name, said in quantities.items()})
+    """Return the amounts of quantities such as ``500m`` and ``2Gi``."""
+    return Room({name: _thousandths(str(quantity)) for name, quantity in quantities.items()})
 
 
-def _thousandths(said: str) -> int:
-    number = said.rstrip("mkMGTPEKi")
-    return int(Fraction(number) * _FACTORS[said[len(number) :]] * 1000)
+def _thousandths(quantity: str) -> int:
+    number = quantity.rstrip("mkMGTPEKi")
+    return int(Fraction(number) * _FACTORS[quantity[len(number) :]] * 1000)
 
 
 def requests_of(pod: Object) -> Room:
@@ -79,7 +79,7 @@ def _requests(container: Object) -> Room:
 
 
 async def until_answered(write: Callable[[], Awaitable[Object]]) -> Object | None:
-    """Repeat a write until the server says what has become of it.
+    """Repeat a write until the server has answered whether it was carried out.
 
     Returns:
         The answer, or None if the object is gone (for one that is made: if it is there already).
@@ -103,7 +103,7 @@ async def until_answered(write: Callable[[], Awaitable[Object]]) -> Object | Non
 
 
 def _is_of_another(error: ApiError) -> bool:
-    """Return whether what has the name is another object; other conflicts pass."""
+    """Return whether another object has the name; other conflicts pass."""
     is_other = error.reason == "AlreadyExists" or "UID in precondition" in str(error)
     return error.status == _CONFLICT and is_other
 
@@ -125,14 +125,14 @@ class NodeSpec:
 
     @property
     def room(self) -> Room:
-        """What pods may use."""
+        """The resources for pods."""
         return room_of({"pods": "110"} | dict(self.allocatable))
 
 
 @final
 @attrs.define
 class Run:
-    """What a node has done for one pod.
+    """One pod on a node.
 
     Attributes:
         uid: The pod.
@@ -164,14 +164,14 @@ class Run:
 @final
 @attrs.define
 class Books:
-    """What a kubelet has seen.
+    """The observations of a kubelet.
 
     Attributes:
         nodes: Its nodes.
-        runs: What became of each pod that was bound to one of them, by its uid.
+        runs: The pods that were bound to one of them, by uid.
         used: What is used on each node now.
         most: The most of each resource that was ever used at once, of each node.
-        faults: What can never be right, such as a pod that is bound to a second node.
+        faults: What is never right, such as a pod that is bound to a second node.
     """
 
     nodes: dict[str, NodeSpec] = attrs.field(factory=dict[str, NodeSpec])
@@ -186,7 +186,7 @@ class Books:
         return [one for one in self.runs.values() if one.was_refused]
 
     def enter(self, run: Run, *, is_there: bool) -> str:
-        """Take a pod on its node, unless it does not fit and is not there by now.
+        """Add a pod to its node, unless it does not fit and does not run there yet.
 
         Returns:
             The resource of which there is too little, or nothing.
@@ -208,7 +208,7 @@ class Books:
             self.used[run.node].subtract(run.needs)
 
     def overfull(self) -> Iterator[str]:
-        """Yield the nodes that were ever over what they have; nothing, if the kubelet is right."""
+        """Yield the nodes that were ever over their allocatable; nothing, if the kubelet is right."""
         for name, most in self.most.items():
             over = most - self.nodes[name].room
             if over:
@@ -297,16 +297,16 @@ class Kubelet:
             if one.new is None:
                 self._forget(str(cast("Object", one.old)["metadata"]["uid"]))
             elif one.new["spec"].get("nodeName") in self.books.nodes:
-                self._look(one.new)
+                self._process(one.new)
 
     def _forget(self, uid: str) -> None:
-        """Free the room of a pod that is gone, also one that somebody has deleted by force."""
+        """Free the room of a pod that is gone, also of one deleted by force."""
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self.books.leave(pod.run, "deleted")
             pod.scope.cancel()
 
-    def _look(self, pod: Object) -> None:
+    def _process(self, pod: Object) -> None:
         uid, node = str(pod["metadata"]["uid"]), str(pod["spec"]["nodeName"])
         run = self.books.runs.get(uid)
         if run is None and pod["status"].get("phase") in {"Succeeded", "Failed"}:
@@ -343,14 +343,14 @@ class Kubelet:
         reason, node = pod.run.outcome, pod.run.node
         message = f"Pod {reason}: node {node} has too little for {pod.run.name}"
         with pod.scope:
-            await self._say(pod, {"phase": "Failed", "reason": reason, "message": message})
+            await self._report(pod, {"phase": "Failed", "reason": reason, "message": message})
             await pod.ending.wait()
             await self._delete(pod)
 
     async def _live(self, pod: _Pod) -> None:
         with pod.scope:
             if not pod.ending.is_set():
-                await self._say(pod, _running(pod))
+                await self._report(pod, _running(pod))
             with trio.move_on_after(pod.seconds(RUN_SECONDS)):
                 await pod.ending.wait()
             if pod.ending.is_set():
@@ -360,11 +360,11 @@ class Kubelet:
                 status = int(pod.annotations.get(EXIT, "0"))
                 phase = "Failed" if status else "Succeeded"
                 self.books.leave(pod.run, phase)
-                await self._say(pod, {"phase": phase, "containerStatuses": _ended(pod, status)})
+                await self._report(pod, {"phase": phase, "containerStatuses": _ended(pod, status)})
                 await pod.ending.wait()
             await self._delete(pod)
 
-    async def _say(self, pod: _Pod, status: Object) -> None:
+    async def _report(self, pod: _Pod, status: Object) -> None:
         """Report the status of a pod, but not of another one that has its name by now."""
         body = {"metadata": {"uid": pod.run.uid}, "status": status}
         await until_answered(lambda: self._api.change(pod.path("status"), body))
@@ -399,5 +399,5 @@ def _ended(pod: _Pod, status: int) -> list[dict[str, Any]]:
 
 
 def _container(container: Object, state: Object, *, ready: bool) -> dict[str, Any]:
-    said = {"name": container["name"], "image": container["image"], "imageID": ""}
-    return {**said, "ready": ready, "restartCount": 0, "state": state}
+    status = {"name": container["name"], "image": container["image"], "imageID": ""}
+    return {**status, "ready": ready, "restartCount": 0, "state": state}

@@ -28,15 +28,15 @@ async def bind(api: Api, pod: Object, node: str) -> bool:
     metadata = pod["metadata"]
     name, namespace = str(metadata["name"]), str(metadata["namespace"])
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    said = {"name": name, "uid": metadata["uid"]}
-    body = {"apiVersion": "v1", "kind": "Binding", "metadata": said, "target": target}
+    identity = {"name": name, "uid": metadata["uid"]}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": identity, "target": target}
     while True:
         try:
             await api.create(PODS.path(name, namespace, "binding"), body)
         except (ApiError, SilenceError) as error:
             status = error.status if isinstance(error, ApiError) else 0
             if status in {404, 409}:
-                found = await _look(api, PODS.path(name, namespace))
+                found = await _get(api, PODS.path(name, namespace))
                 if found is None or found["metadata"]["uid"] != metadata["uid"]:
                     return False
                 if is_at := found["spec"].get("nodeName"):
@@ -46,7 +46,7 @@ async def bind(api: Api, pod: Object, node: str) -> bool:
             return True
 
 
-async def _look(api: Api, path: str) -> Object | None:
+async def _get(api: Api, path: str) -> Object | None:
     while True:
         try:
             return await api.get(path)
@@ -59,7 +59,7 @@ async def _look(api: Api, path: str) -> Object | None:
 
 
 async def bind_all(api: Api, wanted: Iterable[tuple[Object, str]]) -> float:
-    """Bind pods to nodes as fast as it goes; return how many were bound in a second."""
+    """Bind pods to nodes as fast as possible; return how many per second."""
     count, began = 0, trio.current_time()
     async with trio.open_nursery() as nursery:
         for pod, node in wanted:
@@ -82,12 +82,12 @@ class PlainBinder:
         self._name = name
         self._pods: dict[str, Object] = {}
         self._nodes: dict[str, Room] = {}
-        #: The nodes of pods that are bound, for all that is known; the watch has not told of it.
+        #: The nodes of pods that are bound, for all that is known; the watch has not shown it.
         self._assumed: dict[str, str] = {}
         self._changed = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Bind for ever; started once it knows what there is."""
+        """Bind for ever; started once it has the lists."""
         async with trio.open_nursery() as nursery:
             await nursery.start(Reflector(self._api, NODES, self._take_nodes).run)
             await nursery.start(Reflector(self._api, PODS, self._take_pods).run)
@@ -127,7 +127,7 @@ class PlainBinder:
         return self._assumed.get(pod["metadata"]["uid"]) or pod["spec"].get("nodeName")
 
     def _decide(self) -> list[tuple[Object, str]]:
-        """Return what is to be bound where."""
+        """Return the pods to bind, each with its node."""
         free = {name: Room(room) for name, room in self._nodes.items()}
         groups: dict[str, list[Object]] = {}
         for pod in self._pods.values():

@@ -1,4 +1,4 @@
-"""A proxy in front of a real API server, which does to requests what networks and servers do.
+"""A proxy in front of a real API server, which fails requests as networks and servers do.
 
 It speaks plain HTTP to the client, and TLS to the server.
 """
@@ -29,7 +29,7 @@ _DROPPED: Final = {
 @final
 @attrs.frozen
 class Answer:
-    """The server has not got the request: the proxy answers."""
+    """A fault: the proxy answers, and the server does not get the request."""
 
     status: int
     body: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
@@ -39,7 +39,7 @@ class Answer:
 @final
 @attrs.frozen
 class Cut:
-    """The connection breaks after so many bytes of the answer; 0: the server has carried it out."""
+    """A fault: the connection breaks after so many bytes of the answer; 0: after the server has answered."""
 
     after: int = 0
 
@@ -48,9 +48,9 @@ Fault = Answer | Cut
 
 
 def status(code: int, reason: str) -> dict[str, Any]:
-    """Return what an API server says with an error."""
-    said = {"message": f"{reason}, by the proxy", "reason": reason, "code": code}
-    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", **said}
+    """Return the body of an error of an API server."""
+    fields = {"message": f"{reason}, by the proxy", "reason": reason, "code": code}
+    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", **fields}
 
 
 @final
@@ -59,7 +59,7 @@ class Chance:
     """Faults by chance, as networks and busy servers have them.
 
     Attributes:
-        random: Where chance comes from.
+        random: The source of chance.
         share: Which share of requests has a fault; of watches nearly all are cut in the end.
     """
 
@@ -67,7 +67,7 @@ class Chance:
     share: float = 0.08
 
     def fault(self, line: str) -> Fault | None:
-        """Return what happens to a request, or None."""
+        """Draw the fault of a request, or None."""
         draw = self.random
         if "watch=1" in line and draw.random() < 0.9:
             error = Answer(200, {"type": "ERROR", "object": status(410, "Expired")})
@@ -98,7 +98,7 @@ class Proxy:
     Attributes:
         url: Where it listens.
         requests: The requests so far, such as ``GET /api/v1/pods?watch=1``.
-        came_s: When each of them came, in seconds of the clock of trio.
+        came_s: The arrival of each of them, in seconds of the clock of trio.
         upstream: The client of the server.
         chance: Faults by chance, for requests that meet no other; None for none.
         faults: How many faults of each kind there were.
@@ -114,7 +114,7 @@ class Proxy:
             base_url=plane.url,
             verify=ssl.create_default_context(cafile=plane.authority),
             timeout=httpx.Timeout(60, read=None),
-            # A watch of a client that was killed stays until there is something to tell it.
+            # The watch of a killed client stays open until the server sends an event.
             limits=httpx.Limits(max_connections=None),
         )
         self._faults: list[tuple[str, Fault]] = []
@@ -122,15 +122,15 @@ class Proxy:
         self._is_away = False
 
     def add(self, part: str, *faults: Fault) -> None:
-        """Let faults meet the next requests that have some text in their line."""
+        """Add faults for the next requests that have a text in their line."""
         self._faults += [(part, one) for one in faults]
 
     def clear(self) -> None:
-        """Let no fault meet any further request."""
+        """Remove the faults that have not met a request yet."""
         self._faults.clear()
 
     def cut_all(self, *, for_ever: bool = False) -> None:
-        """Break all connections, and those that are to come."""
+        """Break all connections, and future ones if so wanted."""
         self._is_away = for_ever
         for scope in self._open:
             scope.cancel()

@@ -1,7 +1,7 @@
 """Two replicas of Muster, of which the one that decides is killed again and again.
 
-``python -m tests.kubernetes.replicas --kills 50``: two real processes want one Lease of a real API
-server; pods come all the time, and nodes of the helpers beside this module run them. Each time the
+``python -m tests.kubernetes.replicas --kills 50``: two real processes compete for one Lease of a
+real API server; pods come all the time, and nodes of the helpers beside this module run them. Each time the
 holder of the Lease is killed while it binds, and another pod comes: when that one is bound, the other
 replica decides. Then the killed one starts again, and waits for its turn.
 """
@@ -45,7 +45,7 @@ _NODES: Final = [NodeSpec(f"node-{n}", {"cpu": "8"}) for n in range(3)]
 @final
 @attrs.define
 class Outcome:
-    """What the kills have shown.
+    """The results of the kills.
 
     Attributes:
         taken_s: How long it took each time until the other one decided, in seconds.
@@ -69,7 +69,7 @@ class Outcome:
 
 @final
 class Replica:
-    """A process that wants the Lease, with a state directory of its own.
+    """A process that competes for the Lease, with a state directory of its own.
 
     Args:
         plane: The control plane.
@@ -93,8 +93,8 @@ class Replica:
         async with httpx.AsyncClient(base_url=self.served.urls[0], trust_env=False) as client:
 
             async def waits() -> bool:
-                told = (await client.get("/readyz")).json()
-                return bool(told["ready"]) or "holds the lease" in told["detail"]
+                readiness = (await client.get("/readyz")).json()
+                return bool(readiness["ready"]) or "holds the lease" in readiness["detail"]
 
             await wait_for(waits, "a replica has started")
 
@@ -123,7 +123,7 @@ class Replicas:
         api: The API server, for an administrator.
         kubelet: The nodes.
         both: The replicas.
-        outcome: What the kills have shown so far.
+        outcome: The results so far.
     """
 
     api: Api
@@ -148,7 +148,7 @@ class Replicas:
         await holder.start()
 
     async def end(self) -> Outcome:
-        """Look at the books; return what the kills have shown."""
+        """Check the books; return the results."""
         books = self.kubelet.books
         pods = (await self.api.list_all(PODS)).objects
         self.outcome.faults += faults_of_nodes(books, pods)

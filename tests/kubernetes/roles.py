@@ -1,4 +1,4 @@
-"""The roles of ``deploy/kubernetes``, also for a user of the tests, who is no service account."""
+"""Gives the roles of ``deploy/kubernetes`` to users of the tests, which are no service accounts."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def documents(name: str) -> Iterator[dict[str, Any]]:
 def give_roles(plane: ControlPlane, user: str = "muster") -> None:
     """Apply the namespace and the roles, bind a user to them, and wait until that is in force.
 
-    Whoever has a kubeconfig file of that user may then do what Muster may in a cluster, and no
-    more. It may be called any number of times.
+    That user may then do what Muster may in a cluster, and no more. It may be called any number
+    of times.
     """
     for one in (*documents("namespace.yaml"), *documents("rbac.yaml")):
         _apply(plane, one)

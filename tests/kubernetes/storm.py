@@ -1,7 +1,7 @@
-"""A storm: Jobs come, and everything that a scheduler of Kubernetes stands on breaks again and again.
+"""A storm: Jobs come, and all that a scheduler of Kubernetes depends on breaks again and again.
 
 ``python -m tests.kubernetes.storm --seconds 600 --seed 7``: a real API server and etcd, nodes and Jobs of
-the helpers beside this module, and Muster, which reaches the API server through a proxy. The API server,
+the modules beside this one, and Muster, which reaches the API server through a proxy. The API server,
 etcd and Muster are killed in turn; the proxy cuts watches, loses answers and refuses requests. When it is
 over all Jobs have to have succeeded, and the books of the nodes have to be right.
 """
@@ -51,7 +51,7 @@ from tests.kubernetes.roles import give_roles
 
 GANG_S: Final = 60.0
 """How long it may take, from the first binding of a gang until so many are bound as it needs at least:
-who was killed between two of its bindings has to start, and to list, before the next one."""
+a scheduler that was killed between two of its bindings has to start, and to list, before the next."""
 
 CLASSES: Final = {"low": 0, "normal": 100, "high": 1000}
 """The priority classes, and their values."""
@@ -66,7 +66,7 @@ _PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io/v1", "priorityclasses")
 @final
 @attrs.frozen
 class Plan:
-    """What happens in a storm: drawn from a seed, so that it can happen again.
+    """The plan of a storm, drawn from a seed, so that it can be repeated.
 
     Attributes:
         seed: The seed.
@@ -86,7 +86,7 @@ class Plan:
 
     @classmethod
     def of(cls, seed: int, seconds: float, kill_every_s: float = 15.0) -> Plan:
-        """Draw what happens; 600 seconds have 50 nodes and 2,000 pods, fewer seconds have less."""
+        """Draw a plan; 600 seconds have 50 nodes and 2,000 pods, fewer seconds have less."""
         random = Random(seed)
         dose = min(1.0, seconds / 600)
         nodes = [NodeSpec(f"node-{n}", _NODE) for n in range(max(8, round(50 * dose)))]
@@ -122,7 +122,7 @@ partitions:
 
 
 def _instant(random: Random, seconds: float) -> float:
-    """Draw when a Job comes: in one of some waves, of which each is more than there is room for."""
+    """Draw the time of a Job: in one of some waves, each of which is more than fits."""
     waves = max(3, round(seconds / 100))
     return 0.7 * seconds * random.randrange(waves) / waves + random.uniform(0, seconds / 20)
 
@@ -171,7 +171,7 @@ def least_of(spec: JobSpec) -> int:
 
 
 class Scheduler(Protocol):
-    """Who decides in a storm, in a process or task that can be killed. Its methods do not block."""
+    """The scheduler of a storm, in a process or task that can be killed. Its methods do not block."""
 
     async def start(self) -> None:
         """Start it, and return when it is ready."""
@@ -182,10 +182,10 @@ class Scheduler(Protocol):
         ...
 
     async def faults(self, books: Books, unfinished: int) -> list[str]:
-        """End it after the storm; return what is wrong with what it has kept.
+        """End it after the storm; return the faults of what it has kept.
 
         Args:
-            books: What the nodes have seen.
+            books: The observations of the nodes.
             unfinished: How many pods have not ended.
         """
         ...
@@ -218,8 +218,8 @@ class MusterProcess:
         await trio.to_thread.run_sync(self._served.kill)
         self._keep_log(self._served)
         if status is not None:
-            said = "\n".join(self._served.lines[-30:])
-            self._faults.append(f"Muster has ended by itself, with {status}:\n{said}")
+            output = "\n".join(self._served.lines[-30:])
+            self._faults.append(f"Muster has ended by itself, with {status}:\n{output}")
 
     async def faults(self, books: Books, unfinished: int) -> list[str]:
         return await trio.to_thread.run_sync(self._end, books, unfinished)
@@ -250,7 +250,7 @@ class MusterProcess:
 
 
 def _state_of(served: Served, unfinished: int) -> dict[str, object]:
-    """Return what a service has: its nodes, and the asks that have not ended, once so many are left."""
+    """Return the nodes and the unfinished asks of a service, once so many asks are left."""
     end = time.monotonic() + PATIENCE_S
     asks = list(_items(served, "/api/v1/asks"))
     while len(asks) != unfinished and time.monotonic() < end:
@@ -275,11 +275,11 @@ def _items(served: Served, path: str) -> Iterator[dict[str, Any]]:
             return
 
 
-# -- what has to be so ----------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------
 
 
 def faults_of_store(state: Path, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield what is wrong with a store: all that ran was decided, and it decides the same again."""
+    """Yield the faults of a store: all that ran was decided, and a replay decides the same."""
     again = PlainScheduler(default_configuration())
     decided, index = set[tuple[str | None, str | None]](), 0
     with StateReader(state) as reader:
@@ -299,7 +299,7 @@ def faults_of_store(state: Path, runs: Sequence[Run]) -> Iterator[str]:
 
 
 def faults_of_nodes(books: Books, pods: Sequence[Object]) -> Iterator[str]:
-    """Yield what is wrong on nodes: no pod was bound twice, and no node was over what it has."""
+    """Yield the faults of nodes: no pod was bound twice, and no node had more than fits."""
     yield from books.faults
     yield from books.overfull()
     for run in books.refusals:
@@ -322,10 +322,10 @@ def faults_of_jobs(jobs: Sequence[Job]) -> Iterator[str]:
 
 
 def _why(pod: Object) -> str:
-    """Return how what a scheduler has said of a pod begins, or else its phase."""
+    """Return the beginning of the messages of a pod, or else its phase."""
     conditions = cast("list[Mapping[str, str]]", pod["status"].get("conditions") or [])
-    said = [one["message"] for one in conditions if one.get("message")]
-    return "; ".join(said)[:100] or str(pod["status"]["phase"])
+    messages = [one["message"] for one in conditions if one.get("message")]
+    return "; ".join(messages)[:100] or str(pod["status"]["phase"])
 
 
 def faults_of_gangs(jobs: Sequence[Job], books: Books) -> Iterator[str]:
@@ -356,13 +356,13 @@ def _fault_of_gang(generation: Generation, ran: Sequence[Run], least: int) -> st
 @final
 @attrs.define
 class Outcome:
-    """What a storm has shown.
+    """The result of a storm.
 
     Attributes:
         faults: What was wrong.
         bindings: How many pods were bound.
         evictions: How many pods the controller has lost, most of them by preemption.
-        kills: How often what was killed.
+        kills: How often each component was killed.
         proxied: How many faults of each kind the proxy made.
         jobs: How many Jobs have succeeded.
         seconds: How long it took, in all.
@@ -395,14 +395,14 @@ class Storm:
     """A storm over a control plane.
 
     Attributes:
-        plan: What happens.
+        plan: The plan.
         plane: The control plane.
         proxy: The proxy by which the scheduler reaches it.
         scheduler: The scheduler.
         api: The API server itself, for an administrator.
         kubelet: The nodes.
         jobs: The controller of the Jobs.
-        outcome: What it has shown so far.
+        outcome: The result so far.
     """
 
     plan: Plan
@@ -415,7 +415,7 @@ class Storm:
     outcome: Outcome = attrs.field(factory=Outcome)
 
     async def run(self) -> Outcome:
-        """Let it pass, and look at what it has left."""
+        """Run the storm, and check the cluster afterwards."""
         began = trio.current_time()
         await self.scheduler.start()
         lasting = [await self.jobs.submit(one) for one in self.plan.lasting]
@@ -425,13 +425,13 @@ class Storm:
             jobs = [await self._submit(began + at_s, spec) for at_s, spec in self.plan.jobs]
         self.proxy.chance = None
         with trio.move_on_after(PATIENCE_S + self.plan.seconds):
-            await self._calm(jobs, lasting)
+            await self._wait_until_calm(jobs, lasting)
         self.outcome.seconds = trio.current_time() - began
-        await self._look(jobs, lasting)
+        await self._check(jobs, lasting)
         return self.outcome
 
-    async def _calm(self, jobs: Sequence[Job], lasting: Sequence[Job]) -> None:
-        """Wait until all Jobs have ended that end, or nothing has happened for long."""
+    async def _wait_until_calm(self, jobs: Sequence[Job], lasting: Sequence[Job]) -> None:
+        """Wait until all Jobs that can end have ended, or nothing has happened for long."""
         happened, end = -1, trio.current_time()
         while not (all(one.ended.is_set() for one in jobs) and self._is_still(lasting)):
             runs = self.kubelet.books.runs.values()
@@ -475,7 +475,7 @@ class Storm:
         never = lasting[-1].spec.members
         return (there, running) == (sum(one.spec.members for one in lasting), there - never)
 
-    async def _look(self, jobs: Sequence[Job], lasting: Sequence[Job]) -> None:
+    async def _check(self, jobs: Sequence[Job], lasting: Sequence[Job]) -> None:
         outcome, books = self.outcome, self.kubelet.books
         pods = (await self.api.list_all(PODS)).objects
         unfinished = [one for one in pods if one["status"]["phase"] in {"Pending", "Running"}]
@@ -501,7 +501,7 @@ async def storm_over(
 
     Args:
         plane: The control plane, with nothing in it.
-        plan: What is to happen.
+        plan: The plan.
         scheduler_of: Makes the scheduler for a control plane, the URL by which it reaches that, and a
             configuration of queues.
     """
@@ -535,7 +535,7 @@ def main(seconds: float, seed: int) -> None:
         async with storm_over(plane, Plan.of(seed, seconds), MusterProcess) as storm:
             return await storm.run()
 
-    logging.getLogger("muster").setLevel(logging.ERROR)  # The helpers stand much, too.
+    logging.getLogger("muster").setLevel(logging.ERROR)  # The helpers meet the same faults.
     with control_plane() as plane:
         outcome = trio.run(run, plane)
         if outcome.faults:

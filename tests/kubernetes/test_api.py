@@ -1,4 +1,4 @@
-"""Requests that end in the middle leave nothing open, as what is left open fails a test here."""
+"""Requests that end in the middle leave nothing open: an open connection fails a test here."""
 
 from __future__ import annotations
 
@@ -115,10 +115,10 @@ async def test_an_answer_that_cannot_be_unpacked_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failures", "asked", "least", "most"),
+    ("failures", "retry_after", "least", "most"),
     [(0, None, 0.1, 0.2), (3, 1.0, 1.0, 1.6), (3, 86_400.0, 60, 60), (10_000, None, 5, 10)],
 )
 def test_rests_grow_up_to_a_bound(
-    failures: int, asked: float | None, least: float, most: float
+    failures: int, retry_after: float | None, least: float, most: float
 ) -> None:
-    assert least <= rest_s(failures, ApiError(429, "", "", asked)) <= most
+    assert least <= rest_s(failures, ApiError(429, "", "", retry_after)) <= most

@@ -1,4 +1,4 @@
-"""Bindings and evictions, and what happens when something goes away; against the real API server."""
+"""Bindings and evictions, also of objects that go away meanwhile, against the real API server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def preemptor(outside: Outside) -> Object:
     return pod_of("top", priorityClassName="top", labels={"queue": "root.high"})
 
 
-def posted(proxy: Proxy, name: str) -> int:
+def bindings_sent(proxy: Proxy, name: str) -> int:
     """Return how often the binding of a pod was sent."""
     return sum(f"/{name}/binding" in one for one in proxy.requests)
 
@@ -66,7 +66,7 @@ async def test_a_refusal_is_tried_again(
     await outside.add_pod(pod_of("a"))
     async with world_of(plane, url=proxy.url) as world:
         await world.wait_for_places(a="n1")
-        assert posted(proxy, "a") == 4
+        assert bindings_sent(proxy, "a") == 4
 
 
 async def test_a_binding_that_fails_for_long_is_given_up(
@@ -78,8 +78,8 @@ async def test_a_binding_that_fails_for_long_is_given_up(
     async with world_of(plane, url=proxy.url, options=BindOptions(timeout_s=0.5)) as world:
         decisions = world.scheduler.decisions(kinds=["released"])
         with trio.fail_after(PATIENCE_S):
-            said = await anext(aiter(decisions))
-        assert said.decision.reason == "bind_failed"
+            announced = await anext(aiter(decisions))
+        assert announced.decision.reason == "bind_failed"
         assert not await outside.places()
 
 
@@ -158,7 +158,7 @@ async def test_a_binding_waits_until_the_victim_has_gone(
         # The victim is not let in again, as what is bound there.
         asks = [one for app in (await world.scheduler.snapshot()).apps.values() for one in app.asks]
         assert [one.name for one in asks] == ["top"]
-        assert not posted(proxy, "top")
+        assert not bindings_sent(proxy, "top")
         await outside.delete_pod("low", grace_s=0)  # Its kubelet says that it has ended.
         await world.wait_for_places(top="n1")
 
@@ -187,7 +187,9 @@ async def test_an_eviction_that_a_budget_refuses_is_asked_for_again(
 
 
 # POD-24
-async def test_a_victim_is_told_and_an_event_says_it(outside: Outside, plane: ControlPlane) -> None:
+async def test_a_victim_gets_a_condition_and_an_event(
+    outside: Outside, plane: ControlPlane
+) -> None:
     await outside.add_node(node_of("n1", cpu="1"))
     await outside.add_pod(pod_of("low", grace_s=0))
     top = await preemptor(outside)
@@ -198,11 +200,11 @@ async def test_a_victim_is_told_and_an_event_says_it(outside: Outside, plane: Co
 
         async def says() -> bool:
             found = await outside.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
-            told = {
+            notes = {
                 (one["regarding"]["name"], one["reason"]): one["note"] for one in found["items"]
             }
             wanted = {("low", "Scheduled"), ("low", "Preempted"), ("top", "Scheduled")}
-            return wanted <= told.keys() and "for default.top/top: " in told["low", "Preempted"]
+            return wanted <= notes.keys() and "for default.top/top: " in notes["low", "Preempted"]
 
         await wait_for(says, "events say what was decided")
 
@@ -237,7 +239,7 @@ async def test_a_binding_that_was_cut_short_and_not_carried_out_keeps_no_room(
 
         async def is_sent() -> bool:
             await trio.lowlevel.checkpoint()
-            return posted(proxy, "a") > 0
+            return bindings_sent(proxy, "a") > 0
 
         await wait_for(is_sent)
         await outside.remove_node("n1")

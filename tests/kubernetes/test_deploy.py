@@ -1,4 +1,4 @@
-"""What ``deploy/kubernetes`` has is applied to a real API server, and its roles are exact."""
+"""The manifests of ``deploy/kubernetes``, applied to a real API server; their roles are exact."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def roles(plane: ControlPlane) -> ControlPlane:
 
 
 def kubectl(plane: ControlPlane, *words: str) -> str:
-    """Run kubectl as the admin; return what it prints."""
+    """Run kubectl as the admin; return its output."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl not found: make kubernetes brings it")
     done = subprocess.run(
@@ -194,10 +194,10 @@ async def test_it_runs_as_the_deployment_says_with_these_roles(
     await outside.add_pod(pod_of("fits"))
     await outside.add_pod(pod_of("large", cpu="64"))
 
-    async def are_told() -> bool:
+    async def are_reported() -> bool:
         pods = await outside.pods()
-        told = pods["large"]["status"].get("conditions", [{}])[0].get("reason")
-        return "nodeName" in pods["fits"]["spec"] and told == "Unschedulable"
+        reason = pods["large"]["status"].get("conditions", [{}])[0].get("reason")
+        return "nodeName" in pods["fits"]["spec"] and reason == "Unschedulable"
 
     async def has_events() -> bool:
         found = await outside.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
@@ -210,7 +210,7 @@ async def test_it_runs_as_the_deployment_says_with_these_roles(
             command, stderr=log, env=environment, cwd=tmp_path
         )
     try:
-        await wait_for(are_told, "one pod is bound, and the other says why it is not")
+        await wait_for(are_reported, "one pod is bound, and the other says why it is not")
         await wait_for(has_events, "there is an event")
         process.terminate()
         with trio.fail_after(PATIENCE_S):

@@ -1,4 +1,4 @@
-"""Crossings: what changes while the scheduler decides, and what it had that the cluster has not."""
+"""Races: changes of the cluster while the scheduler decides, and objects that only its store has."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ async def test_pods_of_two_namespaces_can_not_have_one_ask(
         try:
 
             async def says() -> bool:
-                said = world.cluster.reasons_of("other", "a")
-                return said == [("NotQueued", "the ask spark/a is that of the pod default/a")]
+                reasons = world.cluster.reasons_of("other", "a")
+                return reasons == [("NotQueued", "the ask spark/a is that of the pod default/a")]
 
             await wait_for(says)
             await outside.delete_pod("a", grace_s=0)
@@ -188,8 +188,8 @@ async def test_a_binding_whose_room_was_taken_after_an_answer_was_lost_is_given_
         await outside.add_pod(pod_of("other", scheduler="other"))
         await outside.bind("other", "n1")
         with trio.fail_after(PATIENCE_S):
-            said = await anext(aiter(decisions))
-        assert said.decision.reason == "bind_failed"
+            announced = await anext(aiter(decisions))
+        assert announced.decision.reason == "bind_failed"
         await world.wait_for_reason("a", "NoNodeFits")
 
 
@@ -416,7 +416,7 @@ KINDS = {
 
 
 async def add_kind(outside: Outside, plane: ControlPlane, kind: Resource) -> None:
-    """Let the API server know a kind of PodGroups."""
+    """Define a kind of PodGroups in the API server."""
     with suppress(ClusterError):  # Another test has it.
         plane.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", KINDS[kind])
 
@@ -616,20 +616,20 @@ async def test_who_follows_with_a_scheduler_that_is_closed_hears_it(
 ) -> None:
     await outside.add_node(node_of("n1"))
     kubeconfig = await trio.to_thread.run_sync(plane.kubeconfig, "admin", None)
-    heard: list[Exception] = []
+    errors: list[Exception] = []
 
     async def follow(cluster: Cluster, scheduler: muster.Scheduler) -> None:
         try:
             await cluster.follow(scheduler)
         except muster.ClosedSchedulerError as error:
-            heard.append(error)
+            errors.append(error)
 
     async with connect(kubeconfig) as cluster, trio.open_nursery() as nursery:
         async with muster.open_scheduler(QUEUES, binder=cluster.binder) as scheduler:
             nursery.start_soon(follow, cluster, scheduler)
             await cluster.wait_until_ready()
         await outside.add_pod(pod_of("a"))
-    assert heard
+    assert errors
 
 
 async def test_a_server_that_lacks_a_kind_is_not_silent_for_ever(

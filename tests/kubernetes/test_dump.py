@@ -1,4 +1,4 @@
-"""A dump of a cluster, as kubectl prints it, decides as the same day has decided that was followed live.
+"""A dump of a cluster by kubectl gives the same decisions as the live scheduler made that day.
 
 The decisions of three are compared: what the cluster shows, the store of who has followed it, and the
 feed that the importer makes of the dump. A dump knows whole seconds: pods that come in one second are
@@ -66,7 +66,7 @@ def gang_of(name: str, members: int) -> list[Object]:
 
 
 async def dump(plane: ControlPlane, path: Path) -> Path:
-    """Write what kubectl prints of a cluster."""
+    """Write the dump of a cluster by kubectl."""
     kubeconfig = await trio.to_thread.run_sync(plane.kubeconfig)
     words = ("get", "nodes,pods,priorityclasses", "--all-namespaces", "-o", "yaml")
     command = ["kubectl", f"--kubeconfig={kubeconfig}", *words]
@@ -75,22 +75,22 @@ async def dump(plane: ControlPlane, path: Path) -> Path:
     return path
 
 
-def of_dump(path: Path) -> Places:
-    """Return what a dump decides."""
+def decisions_of_dump(path: Path) -> Places:
+    """Return the bindings of a replay of a dump."""
     config, feed = path.with_suffix(".queues.yaml"), path.with_suffix(".jsonl")
     config.write_text(CONFIG)
     muster("import", "kubernetes", path, "--config", config, "-o", feed)
-    return replayed(feed)
+    return replay(feed)
 
 
-def of_store(state: Path) -> Places:
-    """Return what a store decides, let in again."""
+def decisions_of_store(state: Path) -> Places:
+    """Return the bindings of a replay of a store."""
     feed = state.with_suffix(".jsonl")
     muster("convert", state, feed)
-    return replayed(feed)
+    return replay(feed)
 
 
-def replayed(feed: Path) -> Places:
+def replay(feed: Path) -> Places:
     log = feed.with_suffix(".log")
     muster("replay", "--strict", "--decisions", log, feed)
     decisions = [json.loads(line) for line in log.read_text().splitlines()]
@@ -107,7 +107,7 @@ def muster(*words: str | Path) -> None:
 
 
 async def add_in_one_second(outside: Outside, pods: Iterable[Object]) -> None:
-    """Add pods so that a dump says the same instant of all of them."""
+    """Add pods so that all have the same instant in a dump."""
 
     async def are_added() -> bool:
         for name in await outside.pods():
@@ -146,16 +146,16 @@ async def test_pods_that_were_there_before_muster(
         places = await outside.places()
         nursery.cancel_scope.cancel()
 
-    decided = await trio.to_thread.run_sync(of_store, tmp_path / "state")
+    decided = await trio.to_thread.run_sync(decisions_of_store, tmp_path / "state")
     assert dict(decided) == places
     assert len(decided) == len(places) >= 4
-    assert await trio.to_thread.run_sync(of_dump, before) == decided
-    assert await trio.to_thread.run_sync(of_dump, after) == decided
+    assert await trio.to_thread.run_sync(decisions_of_dump, before) == decided
+    assert await trio.to_thread.run_sync(decisions_of_dump, after) == decided
     assert kubelet.books.faults == []
 
 
 async def wait_until_settled(outside: Outside) -> None:
-    """Wait until each pod runs, or says why it waits."""
+    """Wait until each pod runs, or shows why it waits."""
 
     def is_settled(pod: Object) -> bool:
         status = pod["status"]
@@ -172,7 +172,7 @@ async def wait_until_settled(outside: Outside) -> None:
 
 
 class Day:
-    """A day in which things are further apart than what a dump can tell apart."""
+    """A day in which events are further apart than the resolution of a dump."""
 
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
@@ -182,7 +182,7 @@ class Day:
         """Wait until something may happen next, and return when that is."""
 
         async def is_later() -> bool:
-            # What is bound a moment after a second begins may be told of the next one.
+            # A binding near the end of a second may have the time of the next one.
             return _second() >= _second(self._last) + timedelta(seconds=2)
 
         await wait_for(is_later, "time goes by")
@@ -244,10 +244,10 @@ async def test_pods_that_came_one_after_the_other(
         await world.wait_for_places(**places)
     after = await dump(plane, tmp_path / "after.yaml")
 
-    decided = await trio.to_thread.run_sync(of_store, tmp_path / "state")
+    decided = await trio.to_thread.run_sync(decisions_of_store, tmp_path / "state")
     assert [name for name, _ in decided] == ["first", "second", "high", "gang-0", "gang-1"]
     assert dict(decided) == places
-    assert await trio.to_thread.run_sync(of_dump, after) == decided
+    assert await trio.to_thread.run_sync(decisions_of_dump, after) == decided
 
 
 # -- a history, and what it would have been -------------------------------------------------

@@ -1,4 +1,4 @@
-"""The benchmark of Kubernetes runs, at a small share of its size; at its full one: ``make bench``."""
+"""The benchmark of Kubernetes runs, at a small share of its size; ``make bench`` runs all of it."""
 
 from __future__ import annotations
 

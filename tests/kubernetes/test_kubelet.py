@@ -1,4 +1,4 @@
-"""The kubelet and the controller of Jobs that other tests stand on, against a real API server."""
+"""The kubelet and the controller of Jobs that other tests use, against a real API server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.kubernetes.kubelet import (
 
 @attrs.define
 class Cluster:
-    """One node of two cores, whose name no other test has, and what a test does to it."""
+    """One node of two cores with a name of its own, and the actions of a test."""
 
     api: Api
     kubelet: Kubelet
@@ -41,9 +41,9 @@ class Cluster:
     async def pod(self, cpu: str = "1", *, grace_s: int = 0, **annotations: str) -> str:
         """Make a pod that is bound to the node; return its name."""
         name = f"{self.node}-{len(self.made)}"
-        said = {f"muster.test/{key.replace('_', '-')}": one for key, one in annotations.items()}
+        prefixed = {f"muster.test/{key.replace('_', '-')}": one for key, one in annotations.items()}
         spec = pod_spec({"cpu": cpu}, grace_s=grace_s) | {"nodeName": self.node}
-        metadata = {"name": name, "annotations": said}
+        metadata = {"name": name, "annotations": prefixed}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         await self.api.create(PODS.path(None, "default"), body)
         self.made.append(name)
@@ -63,7 +63,7 @@ class Cluster:
                     return status
                 await trio.sleep(0.02)
 
-    async def gone(self, name: str) -> None:
+    async def wait_until_gone(self, name: str) -> None:
         with trio.fail_after(PATIENCE_S):
             while await self.find(name) is not None:  # noqa: ASYNC110 - of a real server
                 await trio.sleep(0.02)
@@ -90,9 +90,9 @@ def _unbound(job: Job) -> list[str]:
     return [one["metadata"]["name"] for one in job.active if "nodeName" not in one["spec"]]
 
 
-async def until(is_so: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     with trio.fail_after(PATIENCE_S):
-        while not is_so():  # noqa: ASYNC110 - of a real server
+        while not condition():  # noqa: ASYNC110 - of a real server
             await trio.sleep(0.02)
 
 
@@ -157,7 +157,7 @@ async def test_what_does_not_fit_is_refused(
     await cluster.api.create(PODS.path(None, "default"), {"metadata": {"name": name}, "spec": spec})
     status = await cluster.phase(name, "Failed")
     await cluster.delete(name)
-    await cluster.gone(name)
+    await cluster.wait_until_gone(name)
     await cluster.api.delete(NODES.path(cluster.node))
 
     assert status["reason"] == f"OutOf{lacking}"
@@ -170,7 +170,7 @@ async def test_a_deleted_pod_holds_its_room_for_its_grace(cluster: Cluster) -> N
     began = trio.current_time()
     await cluster.delete(first)
     refused = await cluster.phase(await cluster.pod(), "Failed")
-    await cluster.gone(first)
+    await cluster.wait_until_gone(first)
     after = trio.current_time() - began
     await cluster.phase(await cluster.pod(), "Running")
 
@@ -182,7 +182,7 @@ async def test_a_pod_that_ends_before_its_grace_is_over(cluster: Cluster) -> Non
     first = await cluster.pod("2", grace_s=3600, ends_in="0.1")
     await cluster.phase(first, "Running")
     await cluster.delete(first)
-    await cluster.gone(first)
+    await cluster.wait_until_gone(first)
     await cluster.phase(await cluster.pod(), "Running")
 
     assert [one.outcome for one in cluster.kubelet.books.runs.values()] == ["deleted", ""]
@@ -199,7 +199,7 @@ async def test_a_pod_that_has_ended_is_gone_when_it_is_deleted(cluster: Cluster)
     first = await cluster.pod("2", grace_s=3600, run_seconds="0.1")
     await cluster.phase(first, "Succeeded")
     await cluster.delete(first)
-    await cluster.gone(first)
+    await cluster.wait_until_gone(first)
 
 
 def test_the_room_of_a_pod() -> None:
@@ -244,7 +244,7 @@ async def test_what_was_lost_is_made_again(cluster: Cluster) -> None:
     await until(lambda: len(_unbound(job)) == 1)
     await cluster.delete(first)
     await cluster.delete(big)
-    await cluster.gone(big)
+    await cluster.wait_until_gone(big)
     await cluster.bind_all(job, 2)
     with trio.fail_after(PATIENCE_S):
         await job.ended.wait()
@@ -261,7 +261,7 @@ async def test_what_has_succeeded_is_not_lost_any_more(cluster: Cluster) -> None
     await cluster.bind(first, cluster.node)
     await cluster.phase(first, "Succeeded")
     await cluster.delete(first)
-    await cluster.gone(first)
+    await cluster.wait_until_gone(first)
     await cluster.bind(second, cluster.node)
     with trio.fail_after(PATIENCE_S):
         await job.ended.wait()

@@ -24,8 +24,8 @@ def name() -> str:
     return f"it-{uuid.uuid4().hex[:8]}"
 
 
-class Turns:
-    """Who works, and since when."""
+class WorkLog:
+    """The log of which replica works, and since when."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, float]] = []
@@ -57,7 +57,7 @@ class Turns:
 
 async def replica(
     plane: ControlPlane,
-    turns: Turns,
+    turns: WorkLog,
     name: str,
     who: str,
     url: str | None = None,
@@ -75,7 +75,7 @@ async def replica(
 
 # POD-25
 async def test_one_of_two_works(plane: ControlPlane, name: str, nursery: trio.Nursery) -> None:
-    turns = Turns()
+    turns = WorkLog()
     a = await nursery.start(replica, plane, turns, name, "a")
     await turns.wait_for("a")
     b = await nursery.start(replica, plane, turns, name, "b")
@@ -90,7 +90,7 @@ async def test_one_of_two_works(plane: ControlPlane, name: str, nursery: trio.Nu
     assert taken - began < TIMES.renewed_s + SLACK_S, "who ends lets the next one have it at once"
     with plane.client() as client, trio.fail_after(PATIENCE_S):
         spec = client.get(LEASES.path(name, "default")).json()["spec"]
-        while spec["holderIdentity"]:  # The server takes a moment to write what it was told last.
+        while spec["holderIdentity"]:  # The server takes a moment to write the last change.
             await trio.sleep(0.05)
             spec = client.get(LEASES.path(name, "default")).json()["spec"]
     assert spec["leaseTransitions"] == 1
@@ -99,7 +99,7 @@ async def test_one_of_two_works(plane: ControlPlane, name: str, nursery: trio.Nu
 async def test_who_is_cut_off_gives_up_before_the_next_begins(
     plane: ControlPlane, proxy: Proxy, name: str, nursery: trio.Nursery
 ) -> None:
-    turns = Turns()
+    turns = WorkLog()
     await nursery.start(replica, plane, turns, name, "a", proxy.url)
     await turns.wait_for("a")
     await nursery.start(replica, plane, turns, name, "b")

@@ -1,4 +1,4 @@
-"""What the objects of a cluster mean: each row of the table, against the real API server."""
+"""The mapping of the objects of a cluster: each row of the table, against the real API server."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.kubernetes.cluster import PATIENCE_S, ControlPlane
 from tests.kubernetes.world import Object, Outside, World, node_of, pod_of, wait_for, world_of
 
 
-class Begin(Protocol):
+class FollowCluster(Protocol):
     """Begins to follow the cluster."""
 
     def __call__(self, *, queues: str = ...) -> AbstractAsyncContextManager[World]: ...
 
 
 @pytest.fixture
-def follow(plane: ControlPlane) -> Begin:
+def follow(plane: ControlPlane) -> FollowCluster:
     return partial(world_of, plane)
 
 
@@ -36,7 +36,7 @@ def node_affinity(strength: str, terms: object) -> Object:
 
 
 async def test_a_node_is_open_while_it_is_ready_and_not_cordoned(
-    outside: Outside, follow: Begin
+    outside: Outside, follow: FollowCluster
 ) -> None:
     await outside.add_node(node_of("n1"))
     await outside.change_node(
@@ -53,7 +53,7 @@ async def test_a_node_is_open_while_it_is_ready_and_not_cordoned(
         await world.wait_for_places(a="n1")
 
 
-async def test_the_name_of_a_node_is_its_hostname(outside: Outside, follow: Begin) -> None:
+async def test_the_name_of_a_node_is_its_hostname(outside: Outside, follow: FollowCluster) -> None:
     await outside.add_node(node_of("n1"))
     await outside.add_node(node_of("n2", labels={"kubernetes.io/hostname": "x"}))
     await outside.add_pod(pod_of("a", nodeSelector={"kubernetes.io/hostname": "n1"}))
@@ -63,7 +63,7 @@ async def test_the_name_of_a_node_is_its_hostname(outside: Outside, follow: Begi
 
 
 # POD-18
-async def test_pods_of_others_take_room(outside: Outside, follow: Begin) -> None:
+async def test_pods_of_others_take_room(outside: Outside, follow: FollowCluster) -> None:
     await outside.add_node(node_of("n1", cpu="2"))
     await outside.add_pod(pod_of("other", cpu="1500m", scheduler="other"))
     await outside.bind("other", "n1")
@@ -75,7 +75,7 @@ async def test_pods_of_others_take_room(outside: Outside, follow: Begin) -> None
 
 
 async def test_taints_keep_pods_away_that_do_not_tolerate_them(
-    outside: Outside, follow: Begin
+    outside: Outside, follow: FollowCluster
 ) -> None:
     await outside.add_node(
         {**node_of("n1"), "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}
@@ -99,7 +99,9 @@ async def test_taints_keep_pods_away_that_do_not_tolerate_them(
         ({"containers": [{"name": "c", "image": "i", "cpu": "1"}, {"name": "d", "image": "i"}]}, 1_000),
     ],
 )  # fmt: skip
-async def test_requests(outside: Outside, follow: Begin, spec: dict[str, Any], cores: int) -> None:
+async def test_requests(
+    outside: Outside, follow: FollowCluster, spec: dict[str, Any], cores: int
+) -> None:
     await outside.add_node(node_of("n1"))
     made: dict[str, Any] = {name: _with_requests(some) for name, some in spec.items()}
     await outside.add_pod(pod_of("a", **made))
@@ -119,7 +121,7 @@ def _with_requests(containers: list[Any]) -> list[Any]:
     return made
 
 
-async def test_affinity_to_nodes(outside: Outside, follow: Begin) -> None:
+async def test_affinity_to_nodes(outside: Outside, follow: FollowCluster) -> None:
     await outside.add_node(node_of("n1", labels={"disk": "tape"}))
     await outside.add_node(node_of("n2", labels={"disk": "ssd"}))
     needed = node_affinity("required", {"nodeSelectorTerms": [term("disk", "ssd")]})
@@ -132,7 +134,9 @@ async def test_affinity_to_nodes(outside: Outside, follow: Begin) -> None:
 
 
 # POD-17
-async def test_a_host_port_is_there_once_on_each_node(outside: Outside, follow: Begin) -> None:
+async def test_a_host_port_is_there_once_on_each_node(
+    outside: Outside, follow: FollowCluster
+) -> None:
     await outside.add_node(node_of("n1"))
     await outside.add_node(node_of("n2"))
     port = {"ports": [{"containerPort": 80, "hostPort": 80}]}
@@ -174,7 +178,7 @@ NOT_HONOURED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("spec", "field"), NOT_HONOURED)
 async def test_a_pod_that_needs_more_is_not_placed(
-    outside: Outside, follow: Begin, spec: dict[str, Any], field: str
+    outside: Outside, follow: FollowCluster, spec: dict[str, Any], field: str
 ) -> None:
     await outside.add_node(node_of("n1"))
     await outside.add_pod(pod_of("a", **spec))
@@ -187,7 +191,9 @@ async def test_a_pod_that_needs_more_is_not_placed(
 
 
 # POD-16
-async def test_what_a_pod_prefers_is_ignored_and_said(outside: Outside, follow: Begin) -> None:
+async def test_what_a_pod_prefers_is_ignored_and_said(
+    outside: Outside, follow: FollowCluster
+) -> None:
     await outside.add_node(node_of("n1", cpu="1"))
     affinity: Object = {
         **node_affinity("preferred", [{"weight": 1, "preference": term("disk", "ssd")}]),
@@ -206,7 +212,7 @@ async def test_what_a_pod_prefers_is_ignored_and_said(outside: Outside, follow: 
             await world.wait_for_reason("b", field)
 
 
-async def test_a_bound_claim_is_an_affinity(outside: Outside, follow: Begin) -> None:
+async def test_a_bound_claim_is_an_affinity(outside: Outside, follow: FollowCluster) -> None:
     await outside.add_node(node_of("n1", labels={"zone": "a"}))
     await outside.add_node(node_of("n2", labels={"zone": "b"}))
     volume = {
@@ -242,7 +248,7 @@ async def test_a_bound_claim_is_an_affinity(outside: Outside, follow: Begin) -> 
 
 
 # POD-15, POD-19
-async def test_the_application_of_a_pod(outside: Outside, follow: Begin) -> None:
+async def test_the_application_of_a_pod(outside: Outside, follow: FollowCluster) -> None:
     owner = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -271,7 +277,9 @@ partitions:
 """
 
 
-async def test_the_queue_and_the_user_of_an_application(outside: Outside, follow: Begin) -> None:
+async def test_the_queue_and_the_user_of_an_application(
+    outside: Outside, follow: FollowCluster
+) -> None:
     about = {"yunikorn.apache.org/user.info": '{"user": "sue", "groups": ["dev"]}'}
     await outside.add_pod(pod_of("a", labels={"queue": "root.a"}, annotations=about))
     await outside.add_pod(pod_of("b"))
@@ -284,14 +292,18 @@ async def test_the_queue_and_the_user_of_an_application(outside: Outside, follow
         assert apps["default.a"].user == "sue"
 
 
-async def test_a_pod_whose_queue_is_missing_waits_for_it(outside: Outside, follow: Begin) -> None:
+async def test_a_pod_whose_queue_is_missing_waits_for_it(
+    outside: Outside, follow: FollowCluster
+) -> None:
     await outside.add_node(node_of("n1"))
     await outside.add_pod(pod_of("a", labels={"queue": "root.none"}))
     async with follow() as world:
         await world.wait_for_reason("a", "NotQueued")
 
 
-async def test_a_gang_by_annotations_starts_as_a_whole(outside: Outside, follow: Begin) -> None:
+async def test_a_gang_by_annotations_starts_as_a_whole(
+    outside: Outside, follow: FollowCluster
+) -> None:
     gang = "gang.scheduling.koordinator.sh"
     marks = {f"{gang}/name": "g", f"{gang}/min-available": "2"}
     await outside.add_node(node_of("n1"))
@@ -310,7 +322,9 @@ async def test_a_gang_by_annotations_starts_as_a_whole(outside: Outside, follow:
         await world.wait_for_places(a="n1", b="n1")
 
 
-async def test_a_priority_class_comes_before_its_pods(outside: Outside, follow: Begin) -> None:
+async def test_a_priority_class_comes_before_its_pods(
+    outside: Outside, follow: FollowCluster
+) -> None:
     made = {"metadata": {"name": "high"}, "value": 100, "preemptionPolicy": "PreemptLowerPriority"}
     assert await outside.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", made)
     await outside.add_node(node_of("n1", cpu="1"))
@@ -325,7 +339,7 @@ async def test_a_priority_class_comes_before_its_pods(outside: Outside, follow: 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 async def test_a_pod_that_has_ended_gives_its_room_back(
-    outside: Outside, follow: Begin, phase: str
+    outside: Outside, follow: FollowCluster, phase: str
 ) -> None:
     await outside.add_node(node_of("n1", cpu="1"))
     await outside.add_pod(pod_of("a"))
@@ -336,13 +350,13 @@ async def test_a_pod_that_has_ended_gives_its_room_back(
         await outside.set_phase("a", phase)
         await world.wait_for_bound(b="n1")
         with trio.fail_after(PATIENCE_S):
-            said = await anext(aiter(decisions))
-        assert said.decision.reason == ("completed" if phase == "Succeeded" else "failed")
+            announced = await anext(aiter(decisions))
+        assert announced.decision.reason == ("completed" if phase == "Succeeded" else "failed")
 
 
 # POD-29
 async def test_a_deleted_pod_holds_its_room_until_it_has_gone(
-    outside: Outside, follow: Begin
+    outside: Outside, follow: FollowCluster
 ) -> None:
     await outside.add_node(node_of("n1", cpu="1"))
     await outside.add_pod(pod_of("a"))
@@ -357,7 +371,7 @@ async def test_a_deleted_pod_holds_its_room_until_it_has_gone(
 
 
 async def test_a_pending_pod_that_is_deleted_is_gone_at_once(
-    outside: Outside, follow: Begin
+    outside: Outside, follow: FollowCluster
 ) -> None:
     await outside.add_pod(pod_of("a"))
     async with follow() as world:

@@ -1,4 +1,4 @@
-"""A list, then a watch: the mirror of a real API server, through all that may break."""
+"""A list, then a watch: the mirror of a real API server, despite all that may break."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def config_map(name: str, value: str = "") -> dict[str, Any]:
 @final
 @attrs.define
 class Mirror:
-    """What a reflector has told, put together again."""
+    """The objects of a reflector, put together from its events."""
 
     plane: ControlPlane
     reflector: Reflector | None = None
@@ -54,13 +54,13 @@ class Mirror:
                 self.story.append(f"{'+' if old is None else '~'}{name}")
                 self.objects[name] = new["data"]["value"]
 
-    async def wait_for(self, is_so: Callable[[], bool]) -> None:
+    async def wait_for(self, condition: Callable[[], bool]) -> None:
         with trio.fail_after(PATIENCE_S):
-            while not is_so():  # noqa: ASYNC110 - of a real server
+            while not condition():  # noqa: ASYNC110 - of a real server
                 await trio.sleep(0.02)
 
     async def set(self, name: str, value: str = "") -> None:
-        """Make an object or change it, as somebody else."""
+        """Make an object or change it, as another client."""
         with self.plane.client() as client:
             url = f"/api/v1/namespaces/default/configmaps/{name}"
             found = await trio.to_thread.run_sync(
@@ -174,7 +174,7 @@ async def test_an_error_in_a_watch_means_a_new_list(
     assert len([one for one in proxy.requests if "configmaps?limit" in one]) == 2
 
 
-async def test_who_may_not_list_is_told_so(plane: ControlPlane) -> None:
+async def test_a_user_that_may_not_list_gets_an_error(plane: ControlPlane) -> None:
     async with Api(read_kubeconfig([plane.kubeconfig("nobody")])) as api:
         with pytest.raises(ApiError) as refused:
             await api.list_all(MAPS)

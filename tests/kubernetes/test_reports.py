@@ -1,4 +1,4 @@
-"""What a real API server is told of what was decided, with no more rights than it takes."""
+"""The reports of decisions to a real API server, with no more rights than they need."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DEFINITIONS: Final = (
 @final
 @attrs.frozen
 class World:
-    """The reports, and the one who looks at what has come of them."""
+    """The reports, and an administrator that reads their effects."""
 
     reports: Reports
     api: Api
@@ -79,17 +79,17 @@ class World:
         about = "involvedObject" if api == "v1" else "regarding"
         return [one for one in found["items"] if one[about]["uid"] == pod.uid]
 
-    async def told_of_another(self) -> None:
-        """Wait until what was to be said before now has been said, or not."""
+    async def flush(self) -> None:
+        """Wait until all reports so far are written, or dropped."""
         pod = await self.pod()
         self.reports.pending(pod, None, "Unschedulable", "last")
         self.reports.event(pod, "Scheduled", "last")
 
-        async def is_told() -> bool:
+        async def is_reported() -> bool:
             events = await self.events(pod)
             return await self.message(pod) == "last" and len(events) == 2
 
-        await wait_for(is_told)
+        await wait_for(is_reported)
 
     def writes(self, part: str = "") -> list[str]:
         """Return the requests so far that write something."""
@@ -107,7 +107,7 @@ def rights(plane: ControlPlane) -> None:
 
 @asynccontextmanager
 async def world_of(plane: ControlPlane, proxy: Proxy, user: str) -> AsyncGenerator[World]:
-    """Let a user tell; the writing has not begun."""
+    """Make the reports of a user; the writing has not begun."""
     async with (
         Api(read_kubeconfig([plane.kubeconfig("admin")])) as admin,
         Api(read_kubeconfig([plane.kubeconfig(user, proxy.url)])) as api,
@@ -127,7 +127,7 @@ async def world(idle: World, nursery: trio.Nursery) -> World:
     return idle
 
 
-async def test_a_pod_is_told_why_it_waits(world: World) -> None:
+async def test_a_pod_shows_why_it_waits(world: World) -> None:
     pod = await world.pod()
     path = PODS.path(pod.name, pod.namespace, "status")
     other = {"type": "example.com/other", "status": "True"}
@@ -163,21 +163,21 @@ async def test_what_a_pod_says_already_is_not_said_again(world: World) -> None:
     world.reports.pending(pod, None, "SchedulingGated", "it has gates")
     world.reports.pending(pod, seen, "Unschedulable", "other words")
     world.reports.pending(pod, seen, "SchedulingGated", "it has gates")
-    await world.told_of_another()
+    await world.flush()
 
     assert (await world.condition(pod))["reason"] == "SchedulingGated"
     assert len(world.writes(pod.name)) == 1
     assert not await world.events(pod), "a gate is no failure"
 
 
-async def test_a_pod_is_told_the_newest_words_when_it_has_rested(world: World) -> None:
+async def test_a_pod_gets_the_newest_message_when_it_has_rested(world: World) -> None:
     pod = await world.pod()
     world.reports.pending(pod, None, "Unschedulable", "first")
     await wait_for(lambda: world.message(pod))
     first, began = await world.condition(pod), trio.current_time()
     world.reports.pending(pod, first, "Unschedulable", "second")
     world.reports.pending(pod, first, "Unschedulable", "third")
-    await world.told_of_another()
+    await world.flush()
     assert await world.message(pod) == "first"
 
     async def is_third() -> bool:
@@ -190,20 +190,20 @@ async def test_a_pod_is_told_the_newest_words_when_it_has_rested(world: World) -
     assert third["lastTransitionTime"] == first["lastTransitionTime"], "its status is the same"
 
 
-async def test_many_are_told_in_turn(idle: World, nursery: trio.Nursery) -> None:
+async def test_many_pods_are_reported_in_turn(idle: World, nursery: trio.Nursery) -> None:
     pods = [await idle.pod() for _ in range(20)]
     for pod in pods:
         idle.reports.pending(pod, None, "Unschedulable", "no room")
     began = trio.current_time()
     nursery.start_soon(idle.reports.run)
-    await idle.told_of_another()
+    await idle.flush()
 
-    told = [one.split("/")[-2] for one in idle.writes("/status")]
-    assert told[:20] == [pod.name for pod in pods]
+    names = [one.split("/")[-2] for one in idle.writes("/status")]
+    assert names[:20] == [pod.name for pod in pods]
     assert trio.current_time() - began > (len(idle.writes()) - 2) / RATE
 
 
-async def test_a_bound_pod_is_not_told_that_it_waits(world: World) -> None:
+async def test_a_bound_pod_gets_no_report_that_it_waits(world: World) -> None:
     pod, forgotten = await world.pod(), await world.pod()
     pending = await world.get(pod)
     await world.bind(pod)
@@ -212,8 +212,8 @@ async def test_a_bound_pod_is_not_told_that_it_waits(world: World) -> None:
     world.reports.nominated(pod, "n2")
     world.reports.pending(forgotten, None, "Unschedulable", "no room")
     world.reports.forget(forgotten.uid)
-    await world.told_of_another()
-    await world.told_of_another()  # Now also what was refused, which goes to the end.
+    await world.flush()
+    await world.flush()  # Now also what was refused, which goes to the end.
 
     assert len(world.writes(pod.name)) == 1, "the server has refused it"
     assert len([one for one in world.proxy.requests if pod.name in one]) == 3
@@ -222,21 +222,21 @@ async def test_a_bound_pod_is_not_told_that_it_waits(world: World) -> None:
     assert not world.writes(forgotten.name)
 
 
-async def test_another_pod_of_the_same_name_is_told_nothing(world: World) -> None:
+async def test_another_pod_of_the_same_name_gets_no_report(world: World) -> None:
     old = await world.pod()
     seen = await world.get(old)
     await world.delete(old)
     new = await world.pod(old.name)
     world.proxy.add(f"GET {PODS.path(old.name, 'default')}", Answer(200, seen))
     world.reports.pending(old, None, "Unschedulable", "no room")
-    await world.told_of_another()
-    await world.told_of_another()
+    await world.flush()
+    await world.flush()
 
     assert len(world.writes(old.name)) == 1, "the server has refused it"
     assert not await world.condition(new)
 
 
-async def test_what_the_server_could_not_take_is_told_later(world: World) -> None:
+async def test_what_the_server_could_not_take_is_reported_later(world: World) -> None:
     pod, other, gone = [await world.pod() for _ in range(3)]
     await world.delete(gone)
     busy = [Answer(429, {}, {"Retry-After": "1"}), Answer(503), Answer(500)]
@@ -246,10 +246,10 @@ async def test_what_the_server_could_not_take_is_told_later(world: World) -> Non
     for one in (pod, other, gone):
         world.reports.pending(one, None, "Unschedulable", "no room")
 
-    async def are_told() -> bool:
+    async def are_reported() -> bool:
         return bool(await world.message(pod) and await world.message(other))
 
-    await wait_for(are_told)
+    await wait_for(are_reported)
     await wait_for(lambda: world.events(pod))
     assert len(world.writes(f"{pod.name}/status")) == 4
     assert len(world.writes(f"{other.name}/status")) == 1, "only the answer was lost"
@@ -285,7 +285,7 @@ async def test_the_node_where_room_is_made(idle: World, nursery: trio.Nursery) -
     idle.reports.nominated(other, "n1")
     idle.reports.nominated(other, None)
     nursery.start_soon(idle.reports.run)
-    await idle.told_of_another()
+    await idle.flush()
 
     assert (await idle.get(pod))["status"]["nominatedNodeName"] == "n1"
     assert await idle.message(pod) == "room is made"
@@ -305,17 +305,17 @@ async def test_events_of_one_kind_are_counted(world: World) -> None:
     pod = await world.pod()
     world.reports.event(pod, "Preempted", "for default/other")
     world.reports.event(pod, "Scheduled", "on n1")
-    await world.told_of_another()
+    await world.flush()
     for _ in range(2):
         world.reports.event(pod, "Preempted", "for default/other")
     world.reports.event(pod, "Preempted", "for default/third")
-    await world.told_of_another()
+    await world.flush()
 
     events = await world.events(pod)
     found = {one["note"]: one for one in events}
     assert len(events) == len(found) == 3
-    told = {note: (one["type"], one["reason"], one["action"]) for note, one in found.items()}
-    assert told == {
+    reported = {note: (one["type"], one["reason"], one["action"]) for note, one in found.items()}
+    assert reported == {
         "for default/other": ("Normal", "Preempted", "Preempting"),
         "for default/third": ("Normal", "Preempted", "Preempting"),
         "on n1": ("Normal", "Scheduled", "Binding"),
@@ -326,7 +326,7 @@ async def test_events_of_one_kind_are_counted(world: World) -> None:
     name = found["on n1"]["metadata"]["name"]
     await world.admin.delete(EVENTS.path(name, "default"))  # As the server does after an hour.
     world.reports.event(pod, "Scheduled", "on n1")
-    await world.told_of_another()
+    await world.flush()
     (again,) = [one for one in await world.events(pod) if one["note"] == "on n1"]
     assert again["series"]["count"] == 2
 
@@ -334,7 +334,7 @@ async def test_events_of_one_kind_are_counted(world: World) -> None:
 async def test_an_event_is_no_longer_than_the_server_takes(world: World) -> None:
     pod = await world.pod("x" * 240)
     world.reports.event(pod, "Scheduled", "é" * NOTE_BYTES)
-    await world.told_of_another()
+    await world.flush()
 
     (event,) = await world.events(pod)
     assert len(event["note"].encode()) in {NOTE_BYTES, NOTE_BYTES - 1}
@@ -360,7 +360,9 @@ async def test_a_server_without_the_new_events(world: World) -> None:
     assert event["lastTimestamp"] >= event["firstTimestamp"]
 
 
-async def test_a_pod_is_told_that_it_is_evicted_where_the_server_knows_it(world: World) -> None:
+async def test_a_pod_shows_that_it_is_evicted_where_the_server_knows_the_condition(
+    world: World,
+) -> None:
     pod = await world.pod()
     world.reports.pending(pod, None, "Unschedulable", "no room")
     await wait_for(lambda: world.message(pod))
@@ -393,7 +395,7 @@ async def group_of(world: World, kind: Resource, min_member: int = 2) -> Object:
     made: list[Object] = []
 
     async def is_made() -> bool:
-        # The server serves a kind a moment after it was told of it.
+        # The server serves a kind a moment after its definition.
         with suppress(ApiError):
             made.append(await world.admin.create(kind.path(None, "default"), body))
         return bool(made)
@@ -412,7 +414,7 @@ async def group_of(world: World, kind: Resource, min_member: int = 2) -> Object:
         (VOLCANO_POD_GROUPS, {"phase": "Running", "running": 1, "failed": 1}),
     ],
 )
-async def test_a_group_is_told_how_it_stands(
+async def test_a_group_shows_its_state(
     world: World, kind: Resource, status: dict[str, Any]
 ) -> None:
     group = await group_of(world, kind, 3 if kind == POD_GROUPS else 2)
@@ -420,17 +422,17 @@ async def test_a_group_is_told_how_it_stands(
     counts = MemberCounts(scheduled=2, running=1, failed=1)
     world.reports.group(kind, group, counts)
 
-    async def is_told() -> bool:
+    async def is_reported() -> bool:
         return bool((await world.admin.get(path)).get("status"))
 
-    await wait_for(is_told)
+    await wait_for(is_reported)
     found = await world.admin.get(path)
     expected = {name: of for name, of in status.items() if of}
     assert {name: of for name, of in found["status"].items() if of} == expected
     writes = len(world.writes("podgroups"))
     Reports(world.api, "muster").group(kind, found, counts)
     world.reports.group(kind, group, counts)
-    await world.told_of_another()
+    await world.flush()
     assert len(world.writes("podgroups")) == writes
 
 
@@ -449,10 +451,10 @@ async def test_a_field_that_a_kind_lacks_is_not_written_again_and_again(world: W
 
     await wait_for(is_cut)
     world.reports.group(POD_GROUPS, first, MemberCounts(scheduled=1))
-    await world.told_of_another()
+    await world.flush()
     second = dict(await group_of(world, POD_GROUPS)) | {"status": {"phase": "Unknown"}}
     world.reports.group(POD_GROUPS, second, MemberCounts(scheduled=1))
-    await world.told_of_another()
+    await world.flush()
     schema["properties"]["status"]["properties"]["scheduled"] = scheduled
     definition["metadata"] = (await world.admin.get(path))["metadata"]
     await world.admin.replace(path, definition)
@@ -465,7 +467,7 @@ async def test_a_group_that_has_ended_stays_so_without_its_pods(world: World) ->
     group = await group_of(world, POD_GROUPS)
     ended = {**group, "status": {"phase": "Finished", "succeeded": 2}}
     world.reports.group(POD_GROUPS, ended, MemberCounts())
-    await world.told_of_another()
+    await world.flush()
 
     assert not world.writes("podgroups")
 
@@ -497,7 +499,7 @@ def test_a_group_that_names_no_size_needs_one_pod() -> None:
     assert MemberCounts(succeeded=1).status(POD_GROUPS, 0)["phase"] == "Finished"
 
 
-async def test_a_group_is_told_how_a_live_scheduler_goes_on(
+async def test_a_group_shows_the_progress_of_a_live_scheduler(
     plane: ControlPlane, rights: None
 ) -> None:
     outside = Outside(plane)
@@ -511,12 +513,12 @@ async def test_a_group_is_told_how_a_live_scheduler_goes_on(
     await outside.add_pod(pod_of("first", labels=marks))
 
     async def wait_for_status(**wanted: object) -> None:
-        async def is_so() -> bool:
+        async def is_as_wanted() -> bool:
             found = await outside.ask("GET", path)
             status: dict[str, Any] = found.get("status") or {}
             return {name: of for name, of in status.items() if of} == wanted
 
-        await wait_for(is_so)
+        await wait_for(is_as_wanted)
 
     async with scheduler_of(plane) as world:
         await world.wait_for_reason("first", "gang")

@@ -70,7 +70,7 @@ def serve(plane: ControlPlane, *options: str, until_ready: bool = True) -> Serve
 
 
 def muster(served: Served, *words: str) -> str:
-    """Run a command against the service, and return what it prints."""
+    """Run a command against the service, and return its output."""
     command = [sys.executable, "-m", "muster", *words, "--server", served.urls[0]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return done.stdout + done.stderr
@@ -91,9 +91,7 @@ def test_the_configuration_is_that_of_the_config_map(cluster: ControlPlane) -> N
 
 
 # POD-27
-def test_who_applies_a_configuration_is_told_of_the_config_map(
-    cluster: ControlPlane, tmp_path: Path
-) -> None:
+def test_apply_warns_of_the_config_map(cluster: ControlPlane, tmp_path: Path) -> None:
     """It replaces what was applied, at a start as well."""
     place, state = f"configmap:{NAMESPACE}/queues", ("--state", str(tmp_path / "state"))
     applied = tmp_path / "queues.yaml"
@@ -105,15 +103,15 @@ def test_who_applies_a_configuration_is_told_of_the_config_map(
 
     with serve(cluster, *state) as served:
         assert origin(served) == {"kind": "file", "file": place, "differs": False}
-        said = muster(served, "config", "apply", str(applied))
+        output = muster(served, "config", "apply", str(applied))
         assert (
-            f"{place}, which says something else: it replaces this configuration once it " in said
+            f"{place}, which says something else: it replaces this configuration once it " in output
         )
-        assert "changes, or the service starts again" in said
+        assert "changes, or the service starts again" in output
         assert origin(served) == {"kind": "applied", "file": place, "differs": True}
     with serve(cluster, *state) as served:
-        told = f"ConfigMap {NAMESPACE}/queues replaces the configuration that was in force"
-        assert any(told in line for line in served.lines)
+        warning = f"ConfigMap {NAMESPACE}/queues replaces the configuration that was in force"
+        assert any(warning in line for line in served.lines)
         assert origin(served) == {"kind": "file", "file": place, "differs": False}
 
 
@@ -180,8 +178,8 @@ def _spread() -> Object:
 def test_a_replica_that_waits_says_so_and_takes_over(cluster: ControlPlane) -> None:
     lease = ("--lease", f"{NAMESPACE}/muster")
     with serve(cluster, *lease) as first, serve(cluster, *lease, until_ready=False) as second:
-        wait_until(lambda: _waits(second) is not None, "the second one waits")
-        assert "holds the lease" in (_waits(second) or "")
+        wait_until(lambda: _lease_detail(second) is not None, "the second one waits")
+        assert "holds the lease" in (_lease_detail(second) or "")
         assert first.client.get("/readyz").status_code == 200
         assert first.client.get("/healthz").json()["kubernetes"]["connected"] is True
         first.stop()
@@ -190,7 +188,7 @@ def test_a_replica_that_waits_says_so_and_takes_over(cluster: ControlPlane) -> N
         wait_until(lambda: node_of_pod(cluster, "a"), "a is bound")
 
 
-def _waits(served: Served) -> str | None:
+def _lease_detail(served: Served) -> str | None:
     detail = _detail(served)
     return detail if "lease" in detail else None
 
@@ -221,7 +219,7 @@ def test_what_came_from_the_cluster_is_a_feed_that_decides_the_same(
     assert [name for name in ("a", "b") if f'"bound", "app": "default.{name}"' in log] == ["a", "b"]
 
 
-def test_options_that_are_wrong_are_told(tmp_path: Path) -> None:
+def test_options_that_are_wrong_are_reported(tmp_path: Path) -> None:
     words = ["--eviction", "shoot", "--lease", "x", "--bind-timeout", "0s"]
     command = [sys.executable, "-m", "muster", "serve", "--run", "kubernetes", *words]
     done = subprocess.run(

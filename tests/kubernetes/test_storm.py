@@ -1,4 +1,4 @@
-"""Small storms over the plain binder and Muster, and what a storm finds; longer: ``make storm``."""
+"""Small storms over the plain binder and Muster, and faults that are found; longer: ``make storm``."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def books() -> Books:
     return books
 
 
-def ran(books: Books, name: str, bound_s: float = 0.0, outcome: str = "Succeeded") -> Run:
+def add_run(books: Books, name: str, bound_s: float = 0.0, outcome: str = "Succeeded") -> Run:
     run = Run(f"uid-{name}", f"default/{name}", "j", NODE.name, room_of({"cpu": "1"}), bound_s)
     run.outcome = outcome
     books.runs[run.uid] = run
@@ -147,14 +147,14 @@ def gang(least: int, *generations: Generation, members: int | None = None) -> Jo
 
 
 def test_what_was_right_on_nodes(books: Books) -> None:
-    ran(books, "a")
+    add_run(books, "a")
     books.most[NODE.name] = room_of({"cpu": "1"})
 
     assert list(faults_of_nodes(books, [pod("a", "n"), pod("b", None)])) == []
 
 
 def test_pods_that_were_bound_where_they_do_not_fit(books: Books) -> None:
-    ran(books, "a", outcome="OutOfcpu")
+    add_run(books, "a", outcome="OutOfcpu")
     books.most[NODE.name] = room_of({"cpu": "2"})
     books.faults.append("pod default/a is bound to m, and was to n")
 
@@ -193,7 +193,7 @@ def test_gangs_of_which_too_few_ran(
 ) -> None:
     names = [f"a{number}" for number in range(3)]
     for name, at_s in zip(names, bound_s, strict=False):
-        ran(books, name, at_s)
+        add_run(books, name, at_s)
     faults = list(faults_of_gangs([gang(3, Generation(names, broken_s))], books))
 
     assert (faults == []) == is_right

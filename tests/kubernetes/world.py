@@ -1,6 +1,6 @@
-"""A scheduler that follows the real API server, and what a test does around it.
+"""A scheduler that follows the real API server.
 
-Here a test is the kubelet, the controllers and the users. It starts from an empty cluster.
+The test acts as the kubelet, the controllers and the users. It starts from an empty cluster.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def pod_of(
 @final
 @attrs.define
 class Outside:
-    """Those who use the API server beside Muster."""
+    """Other users of the API server, beside Muster."""
 
     plane: ControlPlane
 
@@ -143,7 +143,7 @@ class Outside:
         assert await self.ask("POST", f"{_PODS}/{name}/binding", body) is not None
 
     async def set_phase(self, name: str, phase: str) -> None:
-        """Say how far a pod has come, as its kubelet."""
+        """Set the phase of a pod, as its kubelet."""
         body = {"status": {"phase": phase}}
         path = f"{_PODS}/{name}/status"
         assert await self.ask("PATCH", path, body, "merge-patch+json") is not None
@@ -154,7 +154,7 @@ class Outside:
         await self.ask("DELETE", f"{_PODS}/{name}", body)
 
     async def clear(self) -> None:
-        """Remove all pods and nodes, and what else tests make."""
+        """Remove all pods, nodes and other objects of tests."""
         for name in await self.pods():
             await self.delete_pod(name, grace_s=0)
         for path in (
@@ -173,12 +173,12 @@ class Outside:
                     await self.ask("DELETE", f"{path}/{name}")
 
 
-async def wait_for(is_so: Callable[[], Awaitable[object]], what: str = "") -> None:
+async def wait_for(condition: Callable[[], Awaitable[object]], what: str = "") -> None:
     """Wait until something is so."""
     with trio.move_on_after(PATIENCE_S) as scope:
-        while not await is_so():  # noqa: ASYNC110 - of a real server
+        while not await condition():  # noqa: ASYNC110 - of a real server
             await trio.sleep(0.02)
-    assert not scope.cancelled_caught, f"not in {PATIENCE_S:.0f} s: {what or is_so}"
+    assert not scope.cancelled_caught, f"not in {PATIENCE_S:.0f} s: {what or condition}"
 
 
 @final
@@ -213,7 +213,7 @@ class World:
         await wait_for(are, f"asks are bound as {wanted}")
 
     async def wait_for_reason(self, name: str, part: str) -> None:
-        """Wait until the condition of a pod says why it is not scheduled."""
+        """Wait until the condition of a pod gives a reason."""
 
         async def says() -> bool:
             pod = (await self.outside.pods()).get(name, {})

@@ -1,4 +1,4 @@
-"""A real browser, Debian's Chromium without a window, and the clusters whose pages are looked at."""
+"""A real browser, Debian's Chromium without a window, and the clusters whose pages the tests show."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def program() -> str | None:
 
 @lru_cache(maxsize=1)
 def axe() -> str:
-    """Return the script of axe-core, which looks for what somebody could not use."""
+    """Return the script of axe-core, which finds what is not accessible."""
     return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
@@ -68,12 +68,12 @@ class Window:
     Attributes:
         page: The page, as Playwright has it.
         url: The address of the service.
-        said: What was said on the console, and what has failed to load.
+        messages: The messages of the console, and the requests that failed.
     """
 
     page: Page
     url: str
-    said: list[str]
+    messages: list[str]
 
     def open(self, path: str = "/") -> None:
         """Open a page of the service."""
@@ -88,7 +88,7 @@ class Window:
         self.page.locator("#main", has_text=text).wait_for()
 
     def tab_to(self, wanted: Locator) -> None:
-        """Press Tab until an element has the focus, as somebody without a mouse does."""
+        """Press Tab until an element has the focus, as a user without a mouse does."""
         for _ in range(MOST_TABS):
             self.page.keyboard.press("Tab")
             if wanted.evaluate("one => one === document.activeElement"):
@@ -101,12 +101,12 @@ class Window:
         self.page.keyboard.press("Enter")
 
     def check_width(self) -> None:
-        """Fail if one would have to scroll sideways."""
+        """Fail if the page is wider than the window."""
         beyond = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert beyond <= 0, self.page.url
 
     def check_words(self, selector: str) -> None:
-        """Fail if a text that has no blanks does not stand in one line."""
+        """Fail if a text without blanks is broken into lines."""
         # A line may have several parts, where a name has.
         tops = "new Set([...one.getClientRects()].map(part => Math.round(part.top))).size"
         lines = f"all => all.map(one => [one.textContent, {tops}])"
@@ -116,17 +116,19 @@ class Window:
         assert broken == [], broken
 
     def check(self, *, but: Sequence[str] = ()) -> None:
-        """Fail if anything is on the console, or anybody could not use this page.
+        """Fail if anything is on the console, or the page is not accessible.
 
         Args:
             but: Parts of messages that are meant to be there.
         """
-        said = [one for one in self.said if not any(part in one for part in but)]
-        assert said == []
+        unexpected = [one for one in self.messages if not any(part in one for part in but)]
+        assert unexpected == []
         self.page.evaluate(axe())
         found = self.page.evaluate("axe.run().then(found => found.violations)")
-        told = [(one["id"], one["help"], [node["html"] for node in one["nodes"]]) for one in found]
-        assert told == [], told
+        violations = [
+            (one["id"], one["help"], [node["html"] for node in one["nodes"]]) for one in found
+        ]
+        assert violations == [], violations
 
 
 @contextmanager
@@ -143,7 +145,7 @@ def window(
         browser: The browser.
         url: The address of the service.
         size: The width and the height, in pixels of CSS.
-        is_dark: Whether its owner prefers dark pages.
+        is_dark: Whether the user prefers dark pages.
     """
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
@@ -151,36 +153,36 @@ def window(
         reduced_motion="reduce",
     )
     context.set_default_timeout(PATIENCE_S * 1e3)
-    said: list[str] = []
+    messages: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
-        said.append(f"{message.type}: {message.text}")
+        messages.append(f"{message.type}: {message.text}")
 
     def fail(request: Request) -> None:
         # A stream of events that ends with its page is no failure.
         if "ERR_ABORTED" not in (request.failure or ""):
-            said.append(f"{request.url}: {request.failure}")
+            messages.append(f"{request.url}: {request.failure}")
 
     page = context.new_page()
     page.on("console", note)
-    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    page.on("pageerror", lambda error: messages.append(f"error: {error}"))
     page.on("requestfailed", fail)
-    page.on("request", lambda request: _check_origin(request, url, said))
+    page.on("request", lambda request: _check_origin(request, url, messages))
     try:
-        yield Window(page, url, said)
+        yield Window(page, url, messages)
     finally:
         context.close()
 
 
-def _check_origin(request: Request, url: str, said: list[str]) -> None:
+def _check_origin(request: Request, url: str, messages: list[str]) -> None:
     if not request.url.startswith((url, "data:")):
-        said.append(f"{request.url}: is at another address")
+        messages.append(f"{request.url}: is at another address")
 
 
 def check_all(
     browser: Browser, url: str, paths: Sequence[str], *, width: int, is_dark: bool
 ) -> None:
-    """Fail if anybody could not use one of some pages, or would have to scroll sideways."""
+    """Fail if one of some pages is not accessible, or wider than the window."""
     with window(browser, url, size=(width, 800), is_dark=is_dark) as shown:
         for path in paths:
             shown.open(path)
@@ -213,7 +215,7 @@ partitions:
 
 
 def a_little() -> Iterator[list[Event]]:
-    """Yield what happens on a small cluster; each list is one request."""
+    """Yield the events of a small cluster; each list is one request."""
     yield [
         *(node(f"cpu-{number}", 32, "128Gi", "a" if number < 3 else "b") for number in range(1, 5)),
         *(node(f"gpu-{number}", 16, "256Gi", "b", gpus=4) for number in range(1, 3)),
@@ -248,7 +250,7 @@ def a_little() -> Iterator[list[Event]]:
 
 
 def much() -> Iterator[list[Event]]:
-    """Yield what happens on a large cluster."""
+    """Yield the events of a large cluster."""
     queues = [{"name": f"team-{number:03}", "queues": [{"name": "a"}]} for number in range(500)]
     queues.append({"name": "research", "queues": [{"name": "language"}]})
     root = {"name": "root", "submitacl": "*", "queues": queues}

@@ -1,4 +1,4 @@
-"""Fixtures: a browser for all tests, and a service for those that leave it as it is."""
+"""Fixtures: a browser for all tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.page.browser import NO_BROWSER, program, start
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Give a browser without a window."""
+    """Yield a browser without a window."""
     if program() is None:
         pytest.skip(NO_BROWSER)
     with sync_playwright() as playwright:

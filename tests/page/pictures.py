@@ -1,8 +1,8 @@
-"""Pictures of every page, to be looked at: ``python -m tests.page.pictures FOLDER``.
+"""Takes pictures of every page, for a review by eye: ``python -m tests.page.pictures FOLDER``.
 
 Each page is taken with no data, with a little, and with much, at four widths, light and dark; some
-of them after somebody has used them, and all of them while the service is away. What somebody could
-not use, and what is wider than the window, is told.
+of them after an action, and all of them while the service is away. It reports what is not accessible,
+and what is wider than the window.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ window.EventSource = class extends EventSource {
 };
 window.cutStreams = () => streams.forEach((one) => { one.close(); one.dispatchEvent(new Event("error")); });
 """
-"""Lets the streams of a page be cut: a browser that is told to be offline keeps them."""
+"""Lets the streams of a page be cut: a browser that is set offline keeps them."""
 
 SEARCH_MS: Final = 30_000
 """How long a search for what would help is waited for, in milliseconds."""
@@ -58,19 +58,19 @@ def nothing(_: Window) -> None:
 
 
 def log_in(shown: Window) -> None:
-    """Send a token that nobody has."""
+    """Send a wrong token."""
     shown.page.get_by_label("Token").fill("wrong")
     shown.page.keyboard.press("Enter")
     shown.page.get_by_role("alert").wait_for()
 
 
-def foretell(shown: Window) -> None:
-    """Wait until it is said when an ask starts."""
+def wait_for_forecast(shown: Window) -> None:
+    """Wait for the forecast of when an ask starts."""
     shown.page.get_by_role("button", name="Forecast again").wait_for(timeout=SEARCH_MS)
 
 
 def try_remedy(shown: Window) -> None:
-    """Open all changes that would help, and say what the first of them would lead to."""
+    """Open all changes that would help, and try the first of them."""
     helps = shown.page.locator(".helps")
     helps.wait_for(timeout=SEARCH_MS)
     for summary in helps.locator(".apply > summary").all():
@@ -91,7 +91,7 @@ def write(shown: Window, changes: Mapping[str, str]) -> None:
 
 
 def compare(shown: Window) -> None:
-    """Change the configuration, and ask what that would change."""
+    """Change the configuration, and compare."""
     team = "- name: team-005\n"
     write(
         shown, {"vcore: 40": "vcore: 60", team: f"{team}      resources: {{max: {{vcore: 9}}}}\n"}
@@ -100,19 +100,19 @@ def compare(shown: Window) -> None:
     shown.page.get_by_role("heading", name="If it had been in force").wait_for()
 
 
-def mistake(shown: Window) -> None:
+def write_refused(shown: Window) -> None:
     """Write a configuration that is refused."""
     write(shown, {"submitacl: '*'": "submitacl: '*'\n    resources: {max: {vcore: many}}"})
 
 
 @attrs.frozen
 class View:
-    """What a picture is of.
+    """The subject of a picture.
 
     Attributes:
         path: The address: ``{before}`` is a moment before the first event, ``{between}`` one
             after the first request.
-        act: What somebody does there first.
+        act: What a user does there first.
     """
 
     path: str
@@ -125,8 +125,8 @@ PAGES: Final = {
     "queue": View("/queues/root.research"),
     "asks": View("/asks"),
     "ask": View("/asks/train/worker-0"),
-    "reserved": View("/asks/film/frame-0", foretell),
-    "held-back": View("/asks/film/thumbnail-1", foretell),
+    "reserved": View("/asks/film/frame-0", wait_for_forecast),
+    "held-back": View("/asks/film/thumbnail-1", wait_for_forecast),
     "remedy": View("/asks/train/worker-0", try_remedy),
     "app": View("/apps/train"),
     "gangs": View("/gangs"),
@@ -140,7 +140,7 @@ PAGES: Final = {
     "ask-devices": View("/asks/chat/reply-0"),
     "config": View("/config"),
     "config-compared": View("/config", compare),
-    "config-refused": View("/config", mistake),
+    "config-refused": View("/config", write_refused),
     "time": View("/time"),
     "time-span": View("/time?from={before}"),
     "past": View("/?at={between}"),
@@ -149,7 +149,7 @@ PAGES: Final = {
 }
 
 ALONE: Final = {"login": View("/queues"), "login-refused": View("/queues", log_in)}
-"""What is there with tokens only."""
+"""The pages that exist only with tokens."""
 
 
 def fill(client: httpx.Client, requests: Sequence[list[dict[str, Any]]]) -> Mapping[str, str]:
@@ -172,7 +172,7 @@ class Camera:
         browser: The browser.
         url: The address of the service.
         folder: Where the pictures go.
-        name: What they have in their names: the data.
+        name: The kind of data, for the names of files.
         widths: The widths, in pixels.
         is_away: Whether the service does not answer any more once a page is there.
         moments: The moments that addresses name.
@@ -187,7 +187,7 @@ class Camera:
     moments: Mapping[str, str]
 
     def windows(self) -> Iterator[tuple[str, Window]]:
-        """Yield a window for each width, light and dark, with what stands in names of files."""
+        """Yield a window for each width, light and dark, with its part of the file names."""
         for width in self.widths:
             for is_dark in (False, True):
                 with window(self.browser, self.url, size=SIZES[width], is_dark=is_dark) as shown:
@@ -201,7 +201,7 @@ class Camera:
                 self.take(shown, view, f"{page}-{name}")
 
     def take(self, shown: Window, view: View, name: str) -> None:
-        """Take a picture of a view, and tell what is wrong with it."""
+        """Take a picture of a view, and print its faults."""
         context = shown.page.context
         try:
             shown.open(view.path.format(**self.moments))
@@ -220,14 +220,14 @@ class Camera:
             shown.check(but=EXPECTED)
             shown.check_width()
         except AssertionError as error:
-            click.echo(f"{name}: {error} {shown.said}")
-        shown.said.clear()
+            click.echo(f"{name}: {error} {shown.messages}")
+        shown.messages.clear()
         context.set_offline(False)
 
 
-def is_of(view: View, data: str) -> bool:
+def has_view(view: View, data: str) -> bool:
     """Return whether a view can be had with some data."""
-    if view.act is foretell:
+    if view.act is wait_for_forecast:
         return data in {LITTLE, AWAY}
     return data != "none" or view.act is not try_remedy
 
@@ -261,7 +261,7 @@ def main(folder: Path, data: Sequence[str], pages: Sequence[str], widths: Sequen
         views = {
             page: view
             for page, view in known.items()
-            if is_of(view, name) and (not pages or page in pages)
+            if has_view(view, name) and (not pages or page in pages)
         }
         with serving(name) as served, sync_playwright() as playwright:
             requests = DATA[LITTLE if name == AWAY else name]() if name != TOKENS else ()

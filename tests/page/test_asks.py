@@ -16,8 +16,8 @@ WAIT_MS = PATIENCE_S * 1e3
 
 
 @pytest.fixture(scope="module")
-def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Give a service that no test changes."""
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Yield a service that no test changes."""
     with serving(tmp_path_factory.mktemp("asks"), EVENTS, config=CONFIG) as served:
         yield served
 
@@ -48,9 +48,9 @@ def rows(shown: Window) -> list[str]:
     ],
 )
 def test_everybody_can_use_each_page(
-    browser: Browser, standing: Served, path: str, size: tuple[int, int], is_dark: bool
+    browser: Browser, shared: Served, path: str, size: tuple[int, int], is_dark: bool
 ) -> None:
-    with window(browser, standing.urls[0], size=size, is_dark=is_dark) as shown:
+    with window(browser, shared.urls[0], size=size, is_dark=is_dark) as shown:
         shown.open(path)
         expect(shown.page.locator(".searching")).to_have_count(0, timeout=WAIT_MS)
         shown.check()
@@ -59,9 +59,9 @@ def test_everybody_can_use_each_page(
 
 # PAGE-43, PAGE-68
 def test_what_would_help_is_searched_for_when_the_service_is_back(
-    browser: Browser, standing: Served
+    browser: Browser, shared: Served
 ) -> None:
-    with window(browser, standing.urls[0]) as shown:
+    with window(browser, shared.urls[0]) as shown:
         lost = "**/asks/train/worker-1/helps*"
         shown.page.route(lost, lambda route: route.abort("connectionrefused"), times=1)
         with shown.page.expect_event("requestfailed", lambda one: one.url.endswith("/helps")):
@@ -186,14 +186,14 @@ def test_the_output_is_shown_while_it_is_written(browser: Browser, tmp_path: Pat
         assert output.evaluate(end) < 20
         shown.check()
         # PAGE-4: it rests while the page is not in view.
-        asked: list[str] = []
-        shown.page.on("request", lambda one: asked.append(one.url))
+        urls: list[str] = []
+        shown.page.on("request", lambda one: urls.append(one.url))
         shown.page.evaluate(
             "Object.defineProperty(document, 'hidden', {configurable: true, get: () => true})"
         )
-        asked.clear()
+        urls.clear()
         shown.page.evaluate("htmx.trigger(document.querySelector('[data-renews]'), 'again')")
-        assert [one for one in asked if one.endswith("/output")] == []
+        assert [one for one in urls if one.endswith("/output")] == []
         with shown.page.expect_request("**/output"):
             shown.page.evaluate(
                 "delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))"

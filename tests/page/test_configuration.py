@@ -28,7 +28,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def write(shown: Window, old: str, new: str) -> None:
-    """Replace a part of the text in the editor, as somebody who types."""
+    """Replace a part of the text in the editor, as if typed."""
     text = shown.page.get_by_label("The configuration as YAML")
     before = text.input_value()
     assert before.count(old) == 1, before
@@ -197,9 +197,9 @@ def test_what_was_written_outlasts_a_restart(
         with Served(tmp_path, *options, listen=(address,)):
             if not has_tokens:
                 write(shown, "vcore: 5", "vcore: 6")
-                told = shown.page.get_by_role("alert")
-                told.filter(has_text="before the service was started again").wait_for()
-                told.get_by_role("button", name="Load the page again").click()
+                alert = shown.page.get_by_role("alert")
+                alert.filter(has_text="before the service was started again").wait_for()
+                alert.get_by_role("button", name="Load the page again").click()
             log_in(shown)
             verdict(shown, "changes this")
             text = shown.page.get_by_label("The configuration as YAML").input_value()

@@ -1,4 +1,4 @@
-"""What all pages have in common: live, logging in, no other address, the service away."""
+"""The frame of all pages: live updates, logging in, no other address, the service away."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.actors.serving.served import Served
 from tests.actors.serving.test_access import SECRETS, line_of
 from tests.page.browser import Window, window
 
-TELLS: Final = """() => {
-    const tell = (done) => document.addEventListener("muster:decided", () => done(), {once: true});
-    window.told = new Promise(tell);
+EXPECT_DECISION: Final = """() => {
+    const resolve = (done) => document.addEventListener("muster:decided", () => done(), {once: true});
+    window.decided = new Promise(resolve);
 }"""
-"""Makes a promise that is kept when the page has heard of news."""
+"""Makes a promise that is kept at the next news of the page."""
 
 NODE: Final = {"op": "add_node", "node": "n1", "capacity": {"vcore": 8}}
 
@@ -88,13 +88,15 @@ def test_a_page_of_the_past_stays_as_well(browser: Browser, tmp_path: Path) -> N
         shown.page.get_by_text("“Back to now” was not opened").wait_for()
 
 
-def test_a_page_rests_as_long_as_it_is_told(browser: Browser, served: Served) -> None:
+def test_a_page_rests_as_long_as_the_service_says(browser: Browser, served: Served) -> None:
     # PAGE-67
     with window(browser, served.urls[0]) as shown:
         page = shown.page
         page.clock.install()
-        asked: list[Request] = []
-        page.on("request", lambda one: asked.append(one) if "hx-request" in one.headers else None)
+        requests: list[Request] = []
+        page.on(
+            "request", lambda one: requests.append(one) if "hx-request" in one.headers else None
+        )
 
         def answer(route: Route) -> None:
             if "hx-request" in route.request.headers:
@@ -109,11 +111,11 @@ def test_a_page_rests_as_long_as_it_is_told(browser: Browser, served: Served) ->
         shown.open()
         served.client.post("/api/v1/events", json=[NODE]).raise_for_status()
         shown.until("1node")
-        page.evaluate(TELLS)
+        page.evaluate(EXPECT_DECISION)
         served.client.post("/api/v1/events", json=[{**NODE, "node": "n2"}]).raise_for_status()
-        page.evaluate("window.told")
+        page.evaluate("window.decided")
         page.clock.run_for(5_000)
-        assert len(asked) == 1
+        assert len(requests) == 1
         page.clock.fast_forward(600_000)
         shown.until("2nodes")
 

@@ -1,4 +1,4 @@
-"""Each part of the page with Tab and Enter alone, and what changes meanwhile.
+"""Each part of the page with Tab and Enter alone, during live updates.
 
 The tests share one service; each changes another part of its state.
 """
@@ -128,7 +128,7 @@ def test_a_queue_leads_to_its_lines_and_these_are_changed(shown: Window) -> None
 
 
 def _line_of_max(text: str) -> int:
-    """Return how many lines stand before the one with the only ``max`` of the configuration."""
+    """Return the number of lines before the one with the only ``max`` of the configuration."""
     return next(at for at, line in enumerate(text.splitlines()) if "vcore: 8" in line)
 
 
@@ -157,8 +157,8 @@ def test_ages_count_on_by_themselves(shown: Window) -> None:
     shown.open("/asks/shop/front")
     ago = shown.page.locator(".facts .ago").first
     expect(ago).to_have_text(re.compile("just now| s ago"))
-    asked: list[str] = []
-    shown.page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    shown.page.on("request", lambda request: urls.append(request.url))
     shown.page.clock.fast_forward(2 * 3_600_000)
     expect(ago).to_have_text(re.compile("^2 h"))
-    assert asked == []
+    assert urls == []

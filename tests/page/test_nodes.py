@@ -24,7 +24,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_arrow_keys_go_from_node_to_node(browser: Browser, served: Served) -> None:
     with window(browser, served.urls[0]) as shown:
         shown.open("/nodes")
-        here, tip = shown.page.locator(".here"), shown.page.locator("#tip")
+        current, tip = shown.page.locator(".here"), shown.page.locator("#tip")
         shown.page.locator(".here[data-name=a1]").wait_for()
         shown.page.get_by_label("Type").focus()
         shown.page.keyboard.press("Tab")
@@ -32,7 +32,7 @@ def test_arrow_keys_go_from_node_to_node(browser: Browser, served: Served) -> No
         shown.page.keyboard.press("ArrowRight")
         assert tip.inner_text() == "a2: 25 % used, 1 allocation"
         shown.page.keyboard.press("End")
-        assert here.get_attribute("aria-label") == "plain: 0 % used, 0 allocations"
+        assert current.get_attribute("aria-label") == "plain: 0 % used, 0 allocations"
         shown.page.keyboard.press("ArrowUp")
         shown.page.keyboard.press("Enter")
         shown.page.get_by_role("heading", name="a1").wait_for()

@@ -145,7 +145,7 @@ def test_now_goes_on_in_the_bar_of_time(browser: Browser, program: Program) -> N
         gone_on = datetime.fromisoformat(moment.input_value()) - loaded
         assert timedelta(seconds=88) <= gone_on <= timedelta(seconds=91)
         assert page.get_by_role("slider").get_attribute("aria-valuetext") == "now"
-        # What somebody has typed stays.
+        # Typed text stays.
         moment.fill("2026-01-01T00:00:07")
         page.clock.run_for(5_000)
         assert moment.input_value() == "2026-01-01T00:00:07"

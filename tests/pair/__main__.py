@@ -25,7 +25,7 @@ def main(seconds: float, seed: int) -> None:
     """Let a storm come over two servers; the exit status is 1 if something was wrong."""
     folder = Path(tempfile.mkdtemp(prefix="muster-pair-"))
     outcome, journal = trio.run(run_storm, seed, seconds, folder)
-    click.echo("\n".join([*outcome.lacks, *outcome.faults]), nl=bool(outcome.faults))
+    click.echo("\n".join([*outcome.skipped, *outcome.faults]), nl=bool(outcome.faults))
     if outcome.faults:
         click.echo("\n".join(["What has happened last:", *journal[-_LAST:]]))
         click.echo(f"the directory: {folder}")

@@ -1,4 +1,4 @@
-"""The books of a storm: what was sent, answered and followed, and what of it the stores have."""
+"""The books of a storm: the calls, answers and followed decisions, compared with the stores."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from muster_core.coordinator.plain_scheduler import PlainScheduler
 from muster_core.events import AddAsk
 
 _AT_ONCE: Final = 1000
-_TELL: Final = 5
-"""How many faults of a kind are told; where one is, there may be thousands."""
+_MOST_REPORTED: Final = 5
+"""How many faults of a kind are reported; where there is one, there may be thousands."""
 
 
 @final
@@ -28,8 +28,8 @@ class Answer:
     """An answer to a call.
 
     Attributes:
-        server: The name of who has answered.
-        headers: The batch, and the numbers of its first and its last decision; None where not told.
+        server: The name of the server.
+        headers: The batch, and the numbers of its first and its last decision; None if missing.
         body: The answer.
     """
 
@@ -57,7 +57,7 @@ class Call:
 
     @property
     def body(self) -> bytes:
-        """What is sent."""
+        """The body of its request."""
         return json.dumps([*self.events]).encode()
 
     @property
@@ -68,9 +68,9 @@ class Call:
 
 @final
 class History:
-    """The batches of those who led, put together of their stores.
+    """The batches of all leaders, put together from their stores.
 
-    A store that began with a copy lacks what came before: that is in the store of the leader before.
+    A store that began with a copy lacks the batches before: the store of the previous leader has them.
 
     Attributes:
         batches: The batches, from the first one.
@@ -80,7 +80,7 @@ class History:
         self.batches: list[KeptBatch] = []
 
     def take(self, directory: Path, before: Path) -> Iterator[str]:
-        """Take what is new in the store of who leads; yield what is wrong.
+        """Add the new batches of the store of the leader; yield faults.
 
         Args:
             directory: Its state directory.
@@ -112,11 +112,11 @@ class History:
 
 @final
 class Books:
-    """What clients know, and what stores have.
+    """Compares what clients know with what stores have.
 
     Attributes:
         calls: All calls.
-        history: The batches of those who led.
+        history: The batches of all leaders.
     """
 
     def __init__(self) -> None:
@@ -125,41 +125,41 @@ class Books:
         self._checked = 0
 
     def note(self, call: Call, answer: Answer) -> Iterator[str]:
-        """Note an answer; yield what is wrong with it."""
+        """Note an answer; yield its faults."""
         call.answers.append(answer)
         first = call.answers[0]
         if (answer.headers, answer.body) != (first.headers, first.body):
             yield f"{call.key} was answered with {first}, and then with {answer}"
 
-    # What has to be so
+    # Checks
 
-    def at_promotion(self, directory: Path, before: Path, answered: Sequence[Call]) -> list[str]:
-        """Check the store of who leads now; return what is wrong.
+    def check_promotion(self, directory: Path, before: Path, answered: Sequence[Call]) -> list[str]:
+        """Check the store of the new leader; return its faults.
 
         Args:
             directory: Its state directory.
             before: That of the other server.
             answered: The calls that had been answered before.
         """
-        return [*self.history.take(directory, before), *self._of_calls(directory, answered)]
+        return [*self.history.take(directory, before), *self._faults_of_calls(directory, answered)]
 
-    def at_end(self, directory: Path, other: Path) -> list[str]:
-        """Check the stores in the end, when nobody writes; return what is wrong.
+    def check_end(self, directory: Path, other: Path) -> list[str]:
+        """Check both stores in the end, when nothing is written; return their faults.
 
         Args:
-            directory: The state directory of who leads.
+            directory: The state directory of the leader.
             other: That of the follower.
         """
         answered = [one for one in self.calls if one.answers]
         return [
-            *self.at_promotion(directory, other, answered),
-            *self._of_events(),
-            *_between(directory, other),
-            *self._of_replay(),
+            *self.check_promotion(directory, other, answered),
+            *self._faults_of_events(),
+            *_differences(directory, other),
+            *self._faults_of_replay(),
             *(fault for one in (directory, other) for fault in verify(one)),
         ]
 
-    def _of_calls(self, directory: Path, answered: Sequence[Call]) -> Iterator[str]:
+    def _faults_of_calls(self, directory: Path, answered: Sequence[Call]) -> Iterator[str]:
         """Yield the answered calls that are not as they were answered."""
         with StateReader(directory) as reader:
             rows = {row.key: row.batch for row in reader.requests(0)}
@@ -168,19 +168,19 @@ class Books:
             batch, *seqs = call.answers[0].headers
             there = rows.get(call.key)
             if there is None or there > len(self.history.batches):
-                told = f"is not in {directory} (batch {there})"
+                problem = f"is not in {directory} (batch {there})"
             elif there != batch or self.history.seqs(there) != (*seqs,):
-                told = f"is in batch {there} with decisions {self.history.seqs(there)}"
+                problem = f"is in batch {there} with decisions {self.history.seqs(there)}"
             else:
                 continue
             faults += 1
-            if faults <= _TELL:
-                yield f"{call.key} was answered with {call.answers[0]}, and {told}"
-        if faults > _TELL:
-            yield f"... and {faults - _TELL} more answered calls are not as they were answered"
+            if faults <= _MOST_REPORTED:
+                yield f"{call.key} was answered with {call.answers[0]}, and {problem}"
+        if faults > _MOST_REPORTED:
+            yield f"... and {faults - _MOST_REPORTED} more answered calls are not as they were answered"
 
-    def _of_events(self) -> Iterator[str]:
-        """Yield the asks that nobody has added, or that were let in twice."""
+    def _faults_of_events(self) -> Iterator[str]:
+        """Yield the asks that no call has added, or that were let in twice."""
         there = Counter(
             event.ask
             for batch in self.history.batches
@@ -192,10 +192,10 @@ class Books:
             *(f"ask {ask} was let in {count} times" for ask, count in there.items() if count > 1),
             *(f"ask {ask} was let in, and nobody has sent it" for ask in there.keys() - sent),
         ]
-        yield from faults[:_TELL]
+        yield from faults[:_MOST_REPORTED]
 
-    def _of_replay(self) -> Iterator[str]:
-        """Yield the first batch that is decided otherwise when all are let in again."""
+    def _faults_of_replay(self) -> Iterator[str]:
+        """Yield the first batch that a replay decides otherwise."""
         again, index = PlainScheduler(default_configuration()), 0
         for batch in self.history.batches:
             before = len(again.announced)
@@ -207,8 +207,8 @@ class Books:
                 yield f"batch {batch.number} of the store decides otherwise, let in again"
                 return
 
-    def of_watcher(self, name: str, seen: Sequence[str]) -> Iterator[str]:
-        """Yield where a client that followed the decisions has got others than the store has."""
+    def faults_of_watcher(self, name: str, seen: Sequence[str]) -> Iterator[str]:
+        """Yield where the decisions that a client followed differ from those of the store."""
         kept = self.history.lines()
         for seq, (one, other) in enumerate(zip(seen, kept, strict=False), 1):
             if one != other:
@@ -218,16 +218,16 @@ class Books:
             yield f"{name} has got {len(seen)} decisions, and the store has {len(kept)}"
 
 
-def _between(one: Path, other: Path) -> Iterator[str]:
+def _differences(one: Path, other: Path) -> Iterator[str]:
     """Yield where two stores differ, up to the end of the shorter one."""
     with StateReader(one) as left, StateReader(other) as right:
         first = max(left.meta.anchor.batch, right.meta.anchor.batch)
         last = min(left.last().batch, right.last().batch)
         for start in range(first, last + 1, _AT_ONCE):
             numbers = range(start, min(start + _AT_ONCE, last + 1))
-            for here, there in zip(left.places(numbers), right.places(numbers), strict=True):
-                if here != there:
-                    yield f"{one} has {here}, and {other} has {there}"
+            for ours, theirs in zip(left.places(numbers), right.places(numbers), strict=True):
+                if ours != theirs:
+                    yield f"{one} has {ours}, and {other} has {theirs}"
                     return
         if left.meta.term != right.meta.term:
             yield f"{one} has term {left.meta.term}, and {other} has term {right.meta.term}"

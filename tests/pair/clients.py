@@ -1,4 +1,4 @@
-"""The clients of a storm: those that send events until they are answered, and those that follow decisions."""
+"""The clients of a storm: submitters repeat calls until they are answered, watchers follow decisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import httpx
 import trio
 
 from tests.pair.books import Answer, Books, Call
-from tests.pair.servers import Node, comes_about
+from tests.pair.servers import Node, becomes_true
 
 APP: Final = "storm"
 SETUP: Final[Sequence[Mapping[str, Any]]] = (
@@ -31,7 +31,7 @@ _HELD: Final = frozenset({409, 503})
 
 
 class World(Protocol):
-    """What clients know of the servers."""
+    """The storm, as its clients see it."""
 
     books: Books
     counts: Counter[str]
@@ -39,11 +39,11 @@ class World(Protocol):
 
     @property
     def leader(self) -> Node:
-        """Who leads, as far as is known."""
+        """The leader, as far as is known."""
         ...
 
-    def fault(self, told: str) -> None:
-        """Note what is wrong."""
+    def fault(self, message: str) -> None:
+        """Note a fault."""
         ...
 
 
@@ -59,7 +59,7 @@ class Submitter:
     Args:
         world: What it knows.
         random: Its source of chance.
-        name: Its name, which nobody else has.
+        name: Its unique name.
         tells_term: Whether it tells servers of the highest term that it has heard of.
     """
 
@@ -89,7 +89,7 @@ class Submitter:
                 self._done.append(call)
 
     def draw(self, events: Sequence[Mapping[str, Any]] | None = None) -> Call:
-        """Return the next call; one that was not sent yet."""
+        """Return the next call, which was not sent yet."""
         key = f"{self._name}-{next(self._numbers)}"
         call = Call(key, self._events(key) if events is None else events)
         self._world.books.calls.append(call)
@@ -119,7 +119,7 @@ class Submitter:
             await trio.sleep(self._random.choice((0.0, 0.01, 0.1, 0.4)) if call.tries else 0.0)
             return await self._was_answered(call)
 
-        if not await comes_about(was_answered, _CALL_S, 0.0):
+        if not await becomes_true(was_answered, _CALL_S, 0.0):
             self._world.fault(f"{call.key} was sent {call.tries} times, and is not answered")
 
     async def send(self, call: Call) -> None:
@@ -137,10 +137,10 @@ class Submitter:
         response = None
         try:
             with trio.move_on_after(patience_s):
-                response = await self._sent(f"{node.url}/api/v1/events", call)
+                response = await self._post(f"{node.url}/api/v1/events", call)
                 if response.status_code == 307:
                     world.counts["sent on"] += 1
-                    response = await self._sent(response.headers["location"], call)
+                    response = await self._post(response.headers["location"], call)
         except httpx.TransportError:
             return False
         if response is not None and response.status_code == 409 and "batch" in response.json():
@@ -152,18 +152,18 @@ class Submitter:
         if response is None or response.status_code in {*_HELD, 307}:
             return False
         if response.status_code != 200:
-            told = f"{response.status_code} {response.text[:300]}"
-            world.fault(f"{call.key}: {node.name} has answered with {told}")
+            problem = f"{response.status_code} {response.text[:300]}"
+            world.fault(f"{call.key}: {node.name} has answered with {problem}")
             return True
         self._term = max(self._term, _number(response, "muster-term") or 0)
         names = ("muster-batch", "muster-first-seq", "muster-last-seq")
         batch, first, last = (_number(response, name) for name in names)
         answer = Answer(node.name, (batch, first, last), response.content)
-        for told in world.books.note(call, answer):
-            world.fault(told)
+        for problem in world.books.note(call, answer):
+            world.fault(problem)
         return True
 
-    async def _sent(self, url: str, call: Call) -> httpx.Response:
+    async def _post(self, url: str, call: Call) -> httpx.Response:
         headers = {"Idempotency-Key": call.key, "Content-Type": "application/json"}
         if self._tells_term and self._term:
             headers["Muster-Term"] = str(self._term)
@@ -178,10 +178,10 @@ class Watcher:
         world: What it knows.
         random: Its source of chance.
         name: Its name.
-        is_strict: Whether it goes to who leads only; otherwise it goes to anybody.
+        is_strict: Whether it asks only the leader; otherwise it asks either server.
 
     Attributes:
-        seen: What it has got.
+        seen: The decisions that it got.
     """
 
     def __init__(self, world: World, random: Random, name: str, *, is_strict: bool) -> None:
@@ -213,11 +213,11 @@ class Watcher:
         ):
             if response.status_code != 200:
                 await response.aread()
-                # A follower, or who has led before, may lack what who leads has announced.
+                # A follower, or a former leader, may lack what the leader has announced.
                 is_behind = response.status_code == 409 and node is not self._world.leader
                 if response.status_code != 503 and not is_behind:
-                    told = f"{response.status_code} {response.text[:300]}"
-                    self._world.fault(f"{self.name} after {len(self.seen)}: {node.name}: {told}")
+                    problem = f"{response.status_code} {response.text[:300]}"
+                    self._world.fault(f"{self.name} after {len(self.seen)}: {node.name}: {problem}")
                     await trio.sleep(1)
                 return
             seq = ""
@@ -233,6 +233,6 @@ class Watcher:
     def _take(self, seq: str, line: str, node: Node) -> None:
         self._world.counts["followed"] += 1
         if int(seq) != len(self.seen) + 1 or json.loads(line)["seq"] != int(seq):
-            told = f"decision {seq} came after {len(self.seen)}: {line}"
-            self._world.fault(f"{self.name}: {node.name}: {told}")
+            problem = f"decision {seq} came after {len(self.seen)}: {line}"
+            self._world.fault(f"{self.name}: {node.name}: {problem}")
         self.seen.append(line)

@@ -1,4 +1,4 @@
-"""A proxy for connections between two servers, which does to them what networks do."""
+"""A proxy between two servers, which cuts, stalls and slows their connections."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Proxy:
         self._open: set[trio.CancelScope] = set()
 
     def cut(self, *, for_ever: bool) -> None:
-        """Break all connections, and, if so wanted, those that are to come."""
+        """Break all connections, and future ones if so wanted."""
         self.is_cut = for_ever
         for scope in self._open:
             scope.cancel()

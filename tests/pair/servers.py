@@ -32,13 +32,13 @@ _OVER: Final = re.compile(r"this one's term \d+ is over|that server is over")
 _FULL: Final = re.compile("there is no room on the disk")  # It may take its time to end.
 
 
-async def comes_about(
-    is_so: Callable[[], Awaitable[bool]], within_s: float, pause_s: float = 0.1
+async def becomes_true(
+    condition: Callable[[], Awaitable[bool]], within_s: float, pause_s: float = 0.1
 ) -> bool:
-    """Ask again and again until something is so; return whether it was, in time."""
+    """Check a condition again and again; return whether it became true in time."""
     with trio.move_on_after(within_s):
         while True:
-            if await is_so():
+            if await condition():
                 return True
             await trio.sleep(pause_s)
     return False
@@ -46,7 +46,7 @@ async def comes_about(
 
 @final
 class Disk:
-    """The disk under a state directory: one that can be full, where this may be brought about.
+    """The disk under a state directory, which can be made full where it can be mounted.
 
     Args:
         folder: Where it is.
@@ -55,8 +55,10 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        made = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", str(folder)]
-        self.can_be_full = os.geteuid() == 0 and shutil.which("mount") is not None and _done(made)
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", str(folder)]
+        self.can_be_full = (
+            os.geteuid() == 0 and shutil.which("mount") is not None and _succeeds(mount)
+        )
 
     def fill(self) -> None:
         """Leave nearly no room on it."""
@@ -76,19 +78,19 @@ class Disk:
         )
 
     def close(self) -> None:
-        """Give it back, with all that is on it."""
+        """Unmount it; all that is on it is lost."""
         if self.can_be_full:
-            _done(["umount", str(self.folder)])
+            _succeeds(["umount", str(self.folder)])
             self.can_be_full = False
 
 
-def _done(command: Sequence[str]) -> bool:
+def _succeeds(command: Sequence[str]) -> bool:
     done = subprocess.run(command, check=False, capture_output=True, timeout=PATIENCE_S)
     return done.returncode == 0
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]
@@ -110,7 +112,7 @@ class Node:
         disk: The disk under that.
         served: Its process; None if it does not run.
         may_end: Whether it may end by itself.
-        fault: Called with what is wrong.
+        fault: Called with a description of each fault.
     """
 
     def __init__(self, name: str, folder: Path, port: int, proxy: Proxy) -> None:
@@ -146,7 +148,7 @@ class Node:
         self.served = await trio.to_thread.run_sync(made)
 
     async def end(self, number: int = signal.SIGKILL) -> int | None:
-        """End it by a signal, unless it has ended; return its exit status, and look at its log."""
+        """End it by a signal, unless it has ended; return its exit status, and check its log."""
         served = self.served
         if served is None:
             return None
@@ -161,8 +163,8 @@ class Node:
                 f"{line}\n" for line in (*served.lines, f"-- {served.process.returncode}")
             )
         wrong = [line for line in served.lines if _WRONG.search(line) and not _OVER.search(line)]
-        has_said = any(_OVER.search(line) or _FULL.search(line) for line in served.lines)
-        if had is not None and not self.may_end and not has_said:
+        is_explained = any(_OVER.search(line) or _FULL.search(line) for line in served.lines)
+        if had is not None and not self.may_end and not is_explained:
             wrong.append(f"it has ended by itself, with {had}")
         if wrong:
             last = "\n    ".join(served.lines[-12:])
@@ -174,7 +176,7 @@ class Node:
         if self.served is not None and self.runs:
             self.served.process.send_signal(number)
 
-    def aside(self) -> None:
+    def remove_set_aside(self) -> None:
         """Remove the stores that it has set aside."""
         for one in self.state.glob("muster.db.aside-*"):
             one.unlink()
@@ -192,7 +194,7 @@ class Node:
             return None
 
     async def replica(self) -> dict[str, Any]:
-        """Return what it says of its role; nothing if it says nothing."""
+        """Return what it reports of its role; an empty map if it does not answer."""
         answer = await self.ask("/healthz", patience_s=1.0)
         found: dict[str, Any] = {} if answer is None else answer.json().get("replica", {})
         return found
@@ -204,4 +206,4 @@ class Node:
             answer = await self.ask("/readyz")
             return not self.runs or (answer is not None and answer.status_code == 200)
 
-        return await comes_about(has_answered, PATIENCE_S, 0.05) and self.runs
+        return await becomes_true(has_answered, PATIENCE_S, 0.05) and self.runs

@@ -1,4 +1,4 @@
-"""The storm: what happens to two servers, and what is checked meanwhile and afterwards."""
+"""The storm: the faults of two servers, and the checks meanwhile and afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from muster.store import StateReader
 from tests.pair.books import Books, Call
 from tests.pair.clients import SETUP, Submitter, Watcher
 from tests.pair.proxy import proxy_to
-from tests.pair.servers import PATIENCE_S, Node, comes_about, free_port
+from tests.pair.servers import PATIENCE_S, Node, becomes_true, free_port
 
 _EVERY_S: Final = 1.5
 """The mean time between two faults, in seconds."""
@@ -36,19 +36,19 @@ _QUIET_S: Final = 2.0
 @final
 @attrs.define
 class Outcome:
-    """What a storm has shown.
+    """The result of a storm.
 
     Attributes:
         faults: What was wrong.
-        counts: How often what has happened.
+        counts: How often each thing happened.
         seconds: How long it took, in all.
-        lacks: What could not be brought about here.
+        skipped: The faults that cannot be caused on this machine.
     """
 
     faults: list[str] = attrs.field(factory=list[str])
     counts: Counter[str] = attrs.field(factory=Counter[str])
     seconds: float = 0.0
-    lacks: list[str] = attrs.field(factory=list[str])
+    skipped: list[str] = attrs.field(factory=list[str])
 
     @override
     def __str__(self) -> str:
@@ -58,13 +58,13 @@ class Outcome:
             *("promotions", "stops", "cuts", "stalls", "slow spells", "full disks"),
             *("decisions", "followed"),
         )
-        told = ", ".join(f"{self.counts[name]:,} {name}" for name in names)
-        return f"{self.seconds:.0f} s: {told}; {len(self.faults)} faults"
+        counts = ", ".join(f"{self.counts[name]:,} {name}" for name in names)
+        return f"{self.seconds:.0f} s: {counts}; {len(self.faults)} faults"
 
 
 @final
 class Storm:
-    """Two servers, of which one leads, and what happens to them.
+    """Two servers, of which one leads, and the faults that happen to them.
 
     Args:
         nodes: The servers.
@@ -90,7 +90,7 @@ class Storm:
         self._random = random
         self._leads = 0
         self._term = 1
-        #: Whether the follower has had all that its leader had, since that one leads.
+        #: Whether the follower has been level with its leader at least once since that one leads.
         self._is_level = False
         self._began = trio.current_time()
 
@@ -98,28 +98,28 @@ class Storm:
 
     @property
     def leader(self) -> Node:
-        """Who leads."""
+        """The server that leads."""
         return self.nodes[self._leads]
 
     @property
     def follower(self) -> Node:
-        """Who follows."""
+        """The server that follows."""
         return self.nodes[1 - self._leads]
 
-    def fault(self, told: str) -> None:
-        """Note what is wrong."""
-        self.note(f"FAULT {told}")
-        self.faults.append(told)
+    def fault(self, message: str) -> None:
+        """Note a fault."""
+        self.note(f"FAULT {message}")
+        self.faults.append(message)
         self.failed.set()
 
-    def note(self, told: str) -> None:
-        """Note what happens."""
-        self.journal.append(f"{trio.current_time() - self._began:7.2f} {told}")
+    def note(self, text: str) -> None:
+        """Note an event in the journal."""
+        self.journal.append(f"{trio.current_time() - self._began:7.2f} {text}")
 
     # The servers
 
     async def begin(self) -> None:
-        """Start both, and let in what is there from the beginning."""
+        """Start both, and add the nodes and the application."""
         await self.leader.start()
         await self.follower.start(self.leader)
         if not await self.leader.until_ready():
@@ -128,15 +128,15 @@ class Storm:
         await setup.send(setup.draw(SETUP))
 
     async def watch(self) -> None:
-        """See whether the follower is level, until this is cancelled."""
+        """Watch whether the follower is level, until this is cancelled."""
         while True:
             leads = self._leads
-            told = await self.follower.replica()
+            status = await self.follower.replica()
             is_level = (
-                told.get("role") == "follower"
-                and bool(told.get("connected"))
-                and told.get("batches_behind") == 0
-                and told.get("term") == self._term
+                status.get("role") == "follower"
+                and bool(status.get("connected"))
+                and status.get("batches_behind") == 0
+                and status.get("term") == self._term
             )
             if leads == self._leads and is_level and not self._is_level:
                 self._is_level = True
@@ -146,10 +146,10 @@ class Storm:
     async def _restart(self, node: Node) -> None:
         leader = None if node is self.leader else self.leader
         await node.start(leader)
-        node.aside()
+        node.remove_set_aside()
 
     async def _promote(self) -> None:
-        """Let the follower lead; the old leader may run, or not."""
+        """Promote the follower; the old leader may run, or not."""
         new, old = self.follower, self.leader
         answered = [one for one in self.books.calls if one.answers]
         self.note(f"{new.name} is promoted")
@@ -162,8 +162,8 @@ class Storm:
             await trio.sleep(0.1)
             answer = await new.ask("/api/v1/replica/promote", "POST", 20)
         if answer is None or answer.status_code not in {200, 409}:
-            told = "nothing" if answer is None else answer.text[:300]
-            self.fault(f"{new.name} is promoted, and answers {told}")
+            response = "nothing" if answer is None else answer.text[:300]
+            self.fault(f"{new.name} is promoted, and answers {response}")
             return
         self._leads, self._is_level = 1 - self._leads, False
         self.counts["promotions"] += 1
@@ -174,16 +174,16 @@ class Storm:
         if term != self._term + 1:
             self.fault(f"{new.name} leads with term {term} after term {self._term}")
         self._term = term
-        check = self.books.at_promotion
-        for told in await trio.to_thread.run_sync(check, new.state, old.state, answered):
-            self.fault(f"at the promotion of {new.name}: {told}")
+        check = self.books.check_promotion
+        for fault in await trio.to_thread.run_sync(check, new.state, old.state, answered):
+            self.fault(f"at the promotion of {new.name}: {fault}")
 
     # What happens
 
-    async def blow(self, seconds: float) -> None:
-        """Let one fault after the other happen, for some seconds or until something is wrong."""
+    async def cause_faults(self, seconds: float) -> None:
+        """Cause one fault after the other, for some seconds or until something is wrong."""
         end = trio.current_time() + seconds
-        acts = _Acts(self, self._random)
+        acts = _Faults(self, self._random)
         while not self.failed.is_set():
             pause_s = self._random.expovariate(1 / _EVERY_S)
             if trio.current_time() + pause_s >= end:
@@ -195,10 +195,10 @@ class Storm:
                 await act()
             if within.cancelled_caught:
                 self.fault(f"{name} takes longer than {_FAULT_S:.0f} s")
-            await self.see_ends()
+            await self.restart_ended()
 
-    async def see_ends(self) -> None:
-        """See whether a server has ended by itself; start it again."""
+    async def restart_ended(self) -> None:
+        """Start servers again that have ended by themselves."""
         for node in self.nodes:
             if node.served is not None and not node.runs:
                 await node.end()
@@ -211,20 +211,20 @@ class Storm:
         await node.end()
 
     async def restart(self, node: Node) -> None:
-        """Start a server again, as what it is."""
+        """Start a server again in its role."""
         await self._restart(node)
 
     async def promote(self) -> None:
-        """Let the follower lead."""
+        """Promote the follower."""
         await self._promote()
 
     async def settle(self) -> None:
-        """Let the storm be over: both servers run, and the follower is level."""
+        """End the storm: both servers run, and the follower becomes level."""
         for node in self.nodes:
             node.proxy.heal()
             node.signal(signal.SIGCONT)
-        await self.see_ends()
-        if not await comes_about(self._is_calm, PATIENCE_S):
+        await self.restart_ended()
+        if not await becomes_true(self._is_calm, PATIENCE_S):
             self.fault(f"{self.follower.name} is never level: {await self.follower.replica()}")
 
     async def _is_calm(self) -> bool:
@@ -234,7 +234,7 @@ class Storm:
         return not leader.get("held", True) and follower.get("batches_behind") == 0
 
     async def end(self, watchers: Sequence[Watcher]) -> None:
-        """End both servers when nothing happens any more, and check what there is."""
+        """End both servers when nothing happens any more, and check their stores."""
         await self._until_quiet(watchers)
         about = await self.leader.replica()
         if about.get("differences"):
@@ -243,18 +243,18 @@ class Storm:
             status = await node.end(signal.SIGTERM)
             if status != 0:
                 self.fault(f"{node.name} has ended with {status} at SIGTERM")
-        check = self.books.at_end
-        for told in await trio.to_thread.run_sync(check, self.leader.state, self.follower.state):
-            self.fault(told)
+        check = self.books.check_end
+        for fault in await trio.to_thread.run_sync(check, self.leader.state, self.follower.state):
+            self.fault(fault)
         for one in watchers:
-            for told in self.books.of_watcher(one.name, one.seen):
-                self.fault(told)
+            for fault in self.books.faults_of_watcher(one.name, one.seen):
+                self.fault(fault)
         self.counts["calls answered"] = sum(1 for one in self.books.calls if one.answers)
         self.counts["repeated"] = self.counts["tries"] - len(self.books.calls)
         self.counts["decisions"] = len(self.books.history.lines())
 
     async def _until_quiet(self, watchers: Sequence[Watcher]) -> None:
-        """Wait until timers have run, and whoever follows has got what there is."""
+        """Wait until timers have run, and all watchers have got the same decisions."""
         batch, since = -1, trio.current_time()
 
         async def is_quiet() -> bool:
@@ -266,7 +266,7 @@ class Storm:
             counts = {len(one.seen) for one in watchers}
             return trio.current_time() >= since + _QUIET_S and len(counts) == 1
 
-        if not await comes_about(is_quiet, PATIENCE_S):
+        if not await becomes_true(is_quiet, PATIENCE_S):
             seen = [len(one.seen) for one in watchers]
             self.fault(f"nothing comes to an end: batch {batch}, followed {seen}")
 
@@ -277,7 +277,7 @@ def _term_of(state: Path) -> int:
 
 
 @final
-class _Acts:
+class _Faults:
     """The faults that happen."""
 
     def __init__(self, storm: Storm, random: Random) -> None:
@@ -285,7 +285,7 @@ class _Acts:
         self._random = random
 
     def draw(self, *, is_level: bool) -> tuple[str, Callable[[], Awaitable[None]]]:
-        """Draw what happens next.
+        """Draw the next fault.
 
         Args:
             is_level: Whether the follower may be promoted: it has all that was answered.
@@ -383,7 +383,7 @@ class _Acts:
         async def has_ended() -> bool:
             return not node.runs
 
-        await comes_about(has_ended, _FULL_S)
+        await becomes_true(has_ended, _FULL_S)
         if self._random.random() < 0.3:
             await self._storm.kill(node)
         await trio.to_thread.run_sync(node.disk.free)
@@ -463,7 +463,7 @@ async def _two_nodes(folder: Path) -> AsyncGenerator[list[Node]]:
 
 
 async def run_storm(seed: int, seconds: float, folder: Path) -> tuple[Outcome, list[str]]:
-    """Run a storm; return what it has shown, and what has happened.
+    """Run a storm; return its outcome and its journal.
 
     Args:
         seed: The seed of chance.
@@ -475,7 +475,7 @@ async def run_storm(seed: int, seconds: float, folder: Path) -> tuple[Outcome, l
         storm = Storm(nodes, random)
         outcome = Outcome(storm.faults, storm.counts)
         if not all(node.disk.can_be_full for node in nodes):
-            outcome.lacks.append("no disk is ever full: nothing can be mounted here")
+            outcome.skipped.append("no disk is ever full: nothing can be mounted here")
         await _run(storm, random, seconds)
         if storm.faults:
             for node in nodes:
@@ -501,7 +501,7 @@ async def _run(storm: Storm, random: Random, seconds: float) -> None:
             for number in range(_SUBMITTERS):
                 sender = Submitter(storm, seeds[number], f"c{number}", tells_term=number == 0)
                 sending.start_soon(sender.run, ends)
-            await storm.blow(seconds)
+            await storm.cause_faults(seconds)
             await storm.settle()
             ends.set()
         if not storm.faults:

@@ -1,7 +1,4 @@
-"""Schedulers for tests of what a service remembers.
-
-One whose ledger hears of every batch, and one that keeps its history.
-"""
+"""Schedulers for tests of the ledger and of the history: with a ledger, and with a store as well."""
 
 from __future__ import annotations
 
@@ -38,24 +35,24 @@ from muster_core.structures.steps import all_at_once
 from tests.actors.state_directories import Keeper, batches
 from tests.naive.harness import Step
 
-Heard = tuple[int, int, int, Sequence[Event], Sequence[Announced]]
-"""What a companion hears of a batch."""
+ObservedBatch = tuple[int, int, int, Sequence[Event], Sequence[Announced]]
+"""A batch as observers get it: number, instant, index, events and decisions."""
 
 
 @final
-class HeardScheduler:
-    """A scheduler and its ledger.
+class LedgerScheduler:
+    """A scheduler, and a ledger that observes its batches.
 
     Attributes:
         plain: The scheduler.
         ledger: Its ledger.
-        heard: What the ledger has heard.
+        batches: The batches that the ledger observed.
     """
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self.plain = PlainScheduler(configuration)
         self.ledger = Ledger()
-        self.heard: list[Heard] = []
+        self.batches: list[ObservedBatch] = []
         self._number = 0
         self._index = 0
 
@@ -67,7 +64,7 @@ class HeardScheduler:
         for number, event in enumerate(events):
             self.plain.submit(event, at_us, self._index + number)
         self.plain.settle(at_us)
-        self._hear(at_us, events, self.plain.announced[before:])
+        self._observe(at_us, events, self.plain.announced[before:])
         self._index += len(events)
 
     def finish(self) -> None:
@@ -83,51 +80,51 @@ class HeardScheduler:
             self.plain.pass_until(due_us)
             announced = self.plain.announced[before:]
             for at_us, some in groupby(announced, attrgetter("at_us")):
-                self._hear(at_us, (), list(some))
+                self._observe(at_us, (), list(some))
 
-    def _hear(self, at_us: int, events: Sequence[Event], announced: Sequence[Announced]) -> None:
+    def _observe(self, at_us: int, events: Sequence[Event], announced: Sequence[Announced]) -> None:
         self._number += 1
-        heard = (self._number, at_us, self._index, events, announced)
-        self.heard.append(heard)
-        all_at_once(self.ledger.observe(*heard))
+        batch = (self._number, at_us, self._index, events, announced)
+        self.batches.append(batch)
+        all_at_once(self.ledger.observe(*batch))
 
 
-def play(scenario: Sequence[Step], check: Callable[[HeardScheduler], None]) -> HeardScheduler:
+def play(scenario: Sequence[Step], check: Callable[[LedgerScheduler], None]) -> LedgerScheduler:
     """Play a scenario, and check something after each batch.
 
     Args:
         scenario: The scenario; a step that is no event ends a batch.
         check: Called after each batch.
     """
-    heard = HeardScheduler()
+    scheduler = LedgerScheduler()
     events: list[Event] = []
     now_us = 0
     for step in scenario:
         if step.at_us > now_us:
             if events:
-                heard.batch(now_us, events)
-                check(heard)
+                scheduler.batch(now_us, events)
+                check(scheduler)
             events, now_us = [], step.at_us
         if isinstance(step.what, str):
             continue
         if isinstance(step.what, Event):
             events.append(step.what)
             continue
-        heard.batch(now_us, events)
-        check(heard)
+        scheduler.batch(now_us, events)
+        check(scheduler)
         events = []
-    heard.batch(now_us, events)
-    check(heard)
-    heard.finish()
-    check(heard)
-    return heard
+    scheduler.batch(now_us, events)
+    check(scheduler)
+    scheduler.finish()
+    check(scheduler)
+    return scheduler
 
 
 Known = dict[tuple[str, ...], object]
 
 
 def in_state(snapshot: Snapshot) -> Known:
-    """Return everything that exists, with what a ledger knows of it too."""
+    """Return all nodes, applications and asks of a snapshot, with the fields that a ledger has."""
     known: Known = {("node", name): dict(node.capacity) for name, node in snapshot.nodes.items()}
     sums: dict[str, int] = {}
     for node in snapshot.nodes.values():
@@ -153,7 +150,7 @@ def in_state(snapshot: Snapshot) -> Known:
 
 
 def in_ledger(ledger: Ledger) -> Known:
-    """Return the same of a ledger."""
+    """Return the same from a ledger."""
     known: Known = {
         ("node", name): dict(node.event.room) for name, node in ledger.book.nodes.items()
     }
@@ -172,7 +169,7 @@ def in_ledger(ledger: Ledger) -> Known:
 
 
 def whole(ledger: Ledger) -> tuple[object, ...]:
-    """Return all that a ledger knows but its ring, to be compared."""
+    """Return all fields of a ledger except its ring, to compare ledgers."""
     book = ledger.book
     asks = {
         (name, ask): [getattr(entry, field.name) for field in attrs.fields(AskEntry)]
@@ -195,7 +192,7 @@ def whole(ledger: Ledger) -> tuple[object, ...]:
     series = history.series
     ran = history.apps, history.minute, list(history.points), list(book.refused)
     samples = list(series.minutes), list(series.hours), series.now(0)
-    heard = ledger.batch, ledger.at_us, ledger.seq
+    position = ledger.batch, ledger.at_us, ledger.seq
     failures = list(book.failures.items())
     counts = book.counts, book.is_stale
     lives = list(book.lives.kept), book.lives.after_seq
@@ -205,19 +202,19 @@ def whole(ledger: Ledger) -> tuple[object, ...]:
     }
     marks = [one.marks for one in book.accounts.users.values()]
     accounts = list(users), users, marks, book.accounts.gone, book.accounts.changed_us
-    return asks, apps, nodes, order, ran, samples, heard, counts, failures, lives, accounts
+    return asks, apps, nodes, order, ran, samples, position, counts, failures, lives, accounts
 
 
-def look_again(heard: HeardScheduler, ledger: Ledger) -> None:
+def reconcile_ledger(scheduler: LedgerScheduler, ledger: Ledger) -> None:
     """Compare a ledger with the state, as a service does at its start."""
-    all_at_once(reconcile(ledger, heard.plain.machine))
+    all_at_once(reconcile(ledger, scheduler.plain.machine))
 
 
-Shown = dict[str, list[object]]
+ListRows = dict[str, list[object]]
 """The rows of every list."""
 
 
-def shown(context: ReadContext) -> Shown:
+def list_rows(context: ReadContext) -> ListRows:
     """Return the rows of every list, with all their fields."""
     view, machine = context.view, context.machine
     apps = all_at_once(select_apps(context, AppFilter(), None, 10**9))
@@ -238,11 +235,16 @@ def shown(context: ReadContext) -> Shown:
             row_of(NODES.picked(None, single=True), NodeRow(context, nodes[name]))
             for name in sorted(nodes)
         ],
-        "state": [machine.configuration, machine.batches, context.now_us, *_heard(context.ledger)],
+        "state": [
+            machine.configuration,
+            machine.batches,
+            context.now_us,
+            *_ledger_values(context.ledger),
+        ],
     }
 
 
-def _heard(ledger: Ledger) -> Sequence[object]:
+def _ledger_values(ledger: Ledger) -> Sequence[object]:
     history, counts = ledger.book.history, ledger.book.counts
     ran = [history.apps, history.containers, list(history.points)]
     samples = [
@@ -255,36 +257,36 @@ def _heard(ledger: Ledger) -> Sequence[object]:
 
 
 @final
-class Live:
-    """Lets in batches and keeps them; its ledger hears of each, as that of a service does.
+class StoredScheduler:
+    """A scheduler with a store, and a ledger that observes each batch, as in a service.
 
     Args:
         directory: The state directory.
         checkpoints: After how many batches of events each checkpoint is taken.
 
     Attributes:
-        shown: What every list said after the last batch of each instant.
+        rows: The rows of every list after the last batch of each instant.
     """
 
     def __init__(self, directory: Path, checkpoints: Collection[int] = ()) -> None:
         self.keeper = Keeper(directory)
-        self.shown: dict[int, Shown] = {}
-        self.ledger, self._roll = Ledger(), AskIndex()
+        self.rows: dict[int, ListRows] = {}
+        self.ledger, self._ask_index = Ledger(), AskIndex()
         all_at_once(self.ledger.load(()))
         self._index = self._runs = 0
         self._checkpoints = checkpoints
         self._reader = StateReader(directory)
 
     def run(self, at_us: int, events: Sequence[Event]) -> None:
-        """Let in a batch, after the timers before it."""
+        """Run a batch, after the timers before it."""
         self.keeper.run(at_us, events)
         for batch in self._reader.batches(after=self.ledger.batch):
-            said = (batch.number, batch.at_us, self._index, batch.events, batch.decisions)
-            all_at_once(self.ledger.observe(*said))
-            self._roll.observe(batch.events)
+            observed = (batch.number, batch.at_us, self._index, batch.events, batch.decisions)
+            all_at_once(self.ledger.observe(*observed))
+            self._ask_index.observe(batch.events)
             self._index += batch.event_count
         note_queues(self.ledger, self.machine)
-        self.shown[at_us] = shown(ReadContext(self.machine, self.ledger, self._roll))
+        self.rows[at_us] = list_rows(ReadContext(self.machine, self.ledger, self._ask_index))
         self._runs += 1
         if self._runs in self._checkpoints:
             self.keeper.checkpoint()
@@ -296,7 +298,7 @@ class Live:
         return self.keeper.scheduler.machine
 
     def play(self, steps: Sequence[Step]) -> None:
-        """Let in the batches of a scenario."""
+        """Run the batches of a scenario."""
         for at_us, events in batches(steps):
             self.run(at_us, events)
 

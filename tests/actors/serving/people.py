@@ -1,4 +1,4 @@
-"""A server with tokens, and the people who have them."""
+"""A server with tokens, and the users who have them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.actors.serving.served import Served
 PATH: Final = "/api/v1/events"
 KOORDINATOR: Final = "gang.scheduling.koordinator.sh"
 RIGHTS: Final = ("belongs to", "is in the namespace of", "needs the role admin")
-"""What the refusals say that come from rights; others are the scheduler's own."""
+"""Parts of the messages of refusals for lack of rights; other refusals come from the scheduler."""
 
 CONFIG: Final = """
 partitions:
@@ -56,7 +56,7 @@ class People:
         return {"Authorization": f"Bearer {self.secrets[who]}"} if who else {}
 
     def send(self, who: str, *events: Event, **parameters: str) -> list[str | None]:
-        """Send events as somebody; return the error of each, or None."""
+        """Send events as a user; return the error of each, or None."""
         answer = self.served.client.post(
             PATH, json=events, headers=self.headers(who), params=parameters
         )
@@ -72,12 +72,12 @@ class People:
         assert answer.status_code == 200, answer.text
         return answer.text
 
-    def made(self, *events: Event, who: str = "root") -> None:
-        """Send events that are all carried out."""
+    def submit(self, *events: Event, who: str = "root") -> None:
+        """Send events, all of which are accepted."""
         assert self.send(who, *events) == [None] * len(events)
 
     def gang(self, name: str) -> dict[str, object] | None:
-        """Return what there is to say of a gang, or None if there is none."""
+        """Return the fields of a gang, or None if there is none."""
         answer = self.served.client.get(f"/api/v1/gangs/{name}", headers=self.headers("reader"))
         if answer.status_code == 404:
             return None
@@ -89,7 +89,7 @@ class People:
 def people_of(
     folder: Path, *arguments: str, secrets: Mapping[str, str] | None = None, config: str = CONFIG
 ) -> Generator[People]:
-    """Start a server for all people.
+    """Start a server with a token for each user.
 
     Args:
         folder: Where its files are.
@@ -147,4 +147,4 @@ def marked(gang: str, **marks: str) -> Event:
 
 
 def is_of_rights(error: str | None) -> bool:
-    return error is not None and any(said in error for said in RIGHTS)
+    return error is not None and any(part in error for part in RIGHTS)

@@ -1,11 +1,11 @@
-"""Speaks as the agent of Muster does, without Ray: commands run here, and files say what happens.
+"""Speaks the protocol of the agent of Muster without Ray: it runs commands itself.
 
-It is run as ``ray_agent.py FOLDER …``. In the folder:
+Files control it. It is run as ``ray_agent.py FOLDER …``. In the folder:
 
 * ``nodes.json``: the nodes; it may change meanwhile
 * ``away``: if it is there, Ray cannot be reached
 * ``no-ray``: if it is there, this Python has no ray
-* ``NUMBER.agent``: it notes its process there
+* ``NUMBER.agent``: it writes the number of its process there
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def say(**message: object) -> None:
 
 
 def beat() -> None:
-    told: object = None
+    reported: object = None
     while True:
         nodes: list[Any] = []
         with suppress(FileNotFoundError):
             nodes = json.loads((FOLDER / "nodes.json").read_text())
-        if nodes != told:
+        if nodes != reported:
             say(say="nodes", nodes=nodes)
-            told = nodes
+            reported = nodes
         say(say="beat")
         time.sleep(0.1)
 
@@ -103,7 +103,7 @@ def connect(message: dict[str, Any]) -> None:
     say(say="connected", ray="2.60.0", python="3.11")
 
 
-def hear(message: dict[str, Any]) -> None:
+def handle(message: dict[str, Any]) -> None:
     match message["do"]:
         case "connect":
             connect(message)
@@ -125,7 +125,7 @@ def main() -> None:
     while data := os.read(0, 65_536):
         unpacker.feed(data)
         for message in unpacker:
-            hear(message)
+            handle(message)
     for command in [*RUNNING.values()]:  # a thread may add one, and one may end just now
         if command.poll() is None:
             with suppress(ProcessLookupError):

@@ -1,7 +1,4 @@
-"""A real ``muster serve``, and a service in this process.
-
-Clients for them: of streams, over bare sockets, and with commands to run.
-"""
+"""A real ``muster serve``, a service in a thread of this process, and clients for both."""
 
 from __future__ import annotations
 
@@ -49,10 +46,10 @@ partitions:
 """
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Ask again and again until something is so."""
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
     began = time.monotonic()
-    while not is_so():
+    while not condition():
         assert time.monotonic() - began < PATIENCE_S, "it has never come about"
 
 
@@ -72,7 +69,7 @@ class Served:
 
     Attributes:
         urls: The addresses that it says it listens on.
-        lines: The lines of its standard error, as far as they were looked at.
+        lines: The lines of its standard error, as far as :meth:`line` has read them.
     """
 
     def __init__(
@@ -166,12 +163,12 @@ class Served:
             try:
                 line = self._queue.get(timeout=PATIENCE_S)
             except Empty:
-                told = "\n".join(self.lines)
-                msg = f"no line like {pattern!r} in {PATIENCE_S} s:\n{told}"
+                lines = "\n".join(self.lines)
+                msg = f"no line like {pattern!r} in {PATIENCE_S} s:\n{lines}"
                 raise AssertionError(msg) from None
             if line is None:
-                told = "\n".join(self.lines)
-                msg = f"it ended before a line like {pattern!r}:\n{told}"
+                lines = "\n".join(self.lines)
+                msg = f"it ended before a line like {pattern!r}:\n{lines}"
                 raise AssertionError(msg)
             self.lines.append(line)
             if re.search(pattern, line):
@@ -189,7 +186,7 @@ class Served:
         return status
 
     def lines_with(self, text: str) -> list[str]:
-        """Return the lines of standard error with a text, as far as they were looked at."""
+        """Return the lines of standard error with a text, as far as they were read."""
         return [line for line in self.lines if text in line]
 
     def kill(self) -> None:
@@ -212,8 +209,8 @@ class Served:
 
 
 @final
-class Here:
-    """A running service, as a context manager.
+class ServiceThread:
+    """A service that runs in a thread of this process, as a context manager.
 
     Args:
         state: The state directory, or None to keep nothing.
@@ -233,7 +230,7 @@ class Here:
             listen=("127.0.0.1:0",),
             backend=backend,
         )
-        self._told: queue.Queue[str | BaseException] = queue.Queue()
+        self._started: queue.Queue[str | BaseException] = queue.Queue()
         self._token: trio.lowlevel.TrioToken | None = None
         self._ends: trio.Event | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -243,21 +240,21 @@ class Here:
         try:
             trio.run(self._serve)
         except BaseException as error:  # noqa: BLE001 - the test raises it
-            self._told.put(error)
+            self._started.put(error)
 
     async def _serve(self) -> None:
         self._token, self._ends = trio.lowlevel.current_trio_token(), trio.Event()
         await serve(self._options, ends=self._ends, listening=self._listening)
 
     def _listening(self, addresses: Sequence[str]) -> None:
-        self._told.put(addresses[0])
+        self._started.put(addresses[0])
 
     def __enter__(self) -> Self:
         self._thread.start()
-        told = self._told.get(timeout=PATIENCE_S)
-        if isinstance(told, BaseException):
-            raise told
-        self.client = httpx.Client(base_url=told, timeout=PATIENCE_S, trust_env=False)
+        started = self._started.get(timeout=PATIENCE_S)
+        if isinstance(started, BaseException):
+            raise started
+        self.client = httpx.Client(base_url=started, timeout=PATIENCE_S, trust_env=False)
         self._wait_until_ready()
         return self
 
@@ -279,8 +276,8 @@ class Here:
         self._token.run_sync_soon(self._ends.set)
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
-        while error is None and not self._told.empty():
-            left = self._told.get()
+        while error is None and not self._started.empty():
+            left = self._started.get()
             if isinstance(left, BaseException):
                 raise left
 
@@ -316,7 +313,7 @@ class Here:
 
 
 @final
-class Raw:
+class RawConnection:
     """A bare connection with a server, as a context manager.
 
     Args:
@@ -360,7 +357,7 @@ class Raw:
         self.socket.close()
 
     def send(self, *lines: str, body: bytes = b"") -> None:
-        """Send the lines of a head, and what follows it."""
+        """Send the lines of a head, and a body."""
         self.socket.sendall("".join(f"{line}\r\n" for line in lines).encode("latin-1") + body)
 
     def get(self, path: str, *headers: str) -> tuple[int, bytes]:
@@ -401,7 +398,7 @@ Decision = dict[str, Any]
 
 @cache
 def as_user() -> tuple[str, ...]:
-    """Give the program that lets a service run as somebody who is not root; skip if none can."""
+    """Return the program that runs a service without the rights of root; skip if there is none."""
     if os.geteuid() != 0:
         return ()
     prefix = (shutil.which("unshare") or "unshare", "--user")
@@ -420,7 +417,7 @@ def running_commands(
     listen: Sequence[str] = ("127.0.0.1:0",),
     prefix: Sequence[str] = (),
 ) -> Served:
-    """Start a service that runs commands as the user of the tests, who is not root there."""
+    """Start a service that runs commands as the user of the tests, without the rights of root."""
     return Served(
         folder,
         *("--run", "local", "--trust-local", *arguments),
@@ -436,7 +433,7 @@ def node(vcores: int = 8, name: str = "here") -> dict[str, object]:
 
 
 def job(ask: str, command: object, **more: object) -> dict[str, object]:
-    """Give the event of an ask of one core with a command."""
+    """Return the event of an ask of one core with a command."""
     return {
         "op": "add_ask",
         "app": "a",
@@ -448,21 +445,21 @@ def job(ask: str, command: object, **more: object) -> dict[str, object]:
 
 
 def submit(client: httpx.Client, *events: object) -> None:
-    """Let in events, none of which may be refused."""
+    """Send events, none of which may be refused."""
     response = client.post("/api/v1/events", json=events)
     assert response.status_code == 200, response.text
     assert [one for one in response.json() if not one["ok"]] == []
 
 
 def decisions(client: httpx.Client) -> list[Decision]:
-    """Give all decisions so far."""
+    """Return all decisions so far."""
     response = client.get("/api/v1/decisions")
     assert response.status_code == 200, response.text
     return [json.loads(line) for line in response.text.splitlines()]
 
 
 def following(client: httpx.Client, after: int = 0) -> Iterator[Decision]:
-    """Give all decisions after one, those of the future included."""
+    """Yield all decisions after one, those of the future included."""
     limit = time.monotonic() + PATIENCE_S
     headers = {"Accept": "text/event-stream"}
     with client.stream("GET", f"/api/v1/decisions?after={after}", headers=headers) as response:
@@ -484,7 +481,7 @@ def decisions_until(client: httpx.Client, times: int = 1, **wanted: object) -> l
 
 
 def ends_of(found: list[Decision], ask: str) -> list[tuple[str, str | None]]:
-    """Give how the allocations of an ask ended: the reason and the message."""
+    """Return the reason and the message of the end of each allocation of an ask."""
     return [
         (one["reason"], one.get("message"))
         for one in found
@@ -493,7 +490,7 @@ def ends_of(found: list[Decision], ask: str) -> list[tuple[str, str | None]]:
 
 
 def patiently(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds that nobody tells of."""
+    """Poll until a condition holds."""
     limit = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < limit, "waited for too long"
@@ -501,7 +498,7 @@ def patiently(condition: Callable[[], bool]) -> None:
 
 
 def output(client: httpx.Client, ask: str, **parameters: str | int) -> str:
-    """Give the output of an ask of the application `a`."""
+    """Return the output of an ask of the application `a`."""
     response = client.get(f"/api/v1/asks/a/{ask}/logs", params=parameters)
     assert response.status_code == 200, response.text
     return response.text
@@ -509,7 +506,7 @@ def output(client: httpx.Client, ask: str, **parameters: str | int) -> str:
 
 @final
 @attrs.frozen
-class Sent:
+class StreamEvent:
     """One event of a stream.
 
     Attributes:
@@ -536,7 +533,7 @@ class EventReader:
     Attributes:
         last_id: The last id that came.
         comments: How many comments came.
-        retry: When to connect again, in milliseconds, as it was said.
+        retry: The time after which to connect again, in milliseconds.
     """
 
     def __init__(self, last_id: str = "") -> None:
@@ -547,13 +544,13 @@ class EventReader:
         self._kind = ""
         self._data: list[str] = []
 
-    def feed(self, part: bytes) -> Iterator[Sent]:
-        """Yield the events that end in a part of the stream; what is cut short is none."""
+    def feed(self, part: bytes) -> Iterator[StreamEvent]:
+        """Yield the events that end in a part of the stream; the rest is kept for the next part."""
         *lines, self._rest = (self._rest + part).split(b"\n")
         for line in lines:
             if not line:
                 if self._data:
-                    yield Sent(self._kind or "message", self.last_id, "\n".join(self._data))
+                    yield StreamEvent(self._kind or "message", self.last_id, "\n".join(self._data))
                 self._kind, self._data = "", []
                 continue
             name, _, value = line.decode().partition(":")
@@ -576,7 +573,7 @@ class EventReader:
 
 def decisions_in(
     client: httpx.Client, target: str, last_id: str = "", until: int | None = None
-) -> list[Sent]:
+) -> list[StreamEvent]:
     """Read a stream up to its end, or to a decision.
 
     Args:
@@ -586,7 +583,7 @@ def decisions_in(
         until: The number of the last decision to read; None to read to the end.
     """
     headers = {"accept": "text/event-stream", **({"last-event-id": last_id} if last_id else {})}
-    found: list[Sent] = []
+    found: list[StreamEvent] = []
     reader = EventReader()
     with client.stream("GET", target, headers=headers) as response:
         assert response.status_code == 200, response.read()

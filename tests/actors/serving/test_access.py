@@ -1,6 +1,6 @@
-"""Tokens, and limits: nothing goes without a token where one is needed.
+"""Tokens, and limits: no request passes without a token where one is needed.
 
-What is beyond a limit holds nobody else up.
+A request beyond a limit does not hold up other clients.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from muster.service.access import (
 from muster.service.limits import Slots, Usage
 from muster.service.options import NAMES, Limits
 from muster.service.payloads import Problem
-from tests.actors.serving.served import CONFIG, PATIENCE_S, Raw, Served, until
+from tests.actors.serving.served import CONFIG, PATIENCE_S, RawConnection, Served, until
 
 DIGEST: Final = "0" * 64
 
@@ -91,9 +91,9 @@ def test_a_wrong_line_is_named(lines: list[str], problem: str) -> None:
 
 
 def test_a_token_by_mistake_is_not_shown() -> None:
-    with pytest.raises(TokensError) as refused:
+    with pytest.raises(TokensError) as raised:
         parse_tokens(["ci reader - - muster_secret"], "t")
-    assert "muster_secret" not in str(refused.value)
+    assert "muster_secret" not in str(raised.value)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -144,14 +144,14 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert [*read_tokens(tmp_path / "tokens").names()] == ["ci"]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def new_token(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "muster", "token", "new", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def test_the_command_prints_a_token_once(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
-    made = run(
+    made = new_token(
         "ci", "--role", "submitter", "--user", "sue", "--groups", "a,b", "--tokens", str(path)
     )
 
@@ -163,16 +163,16 @@ def test_the_command_prints_a_token_once(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
-    made = run("ci", "--role", "submitter")
+    made = new_token("ci", "--role", "submitter")
     assert (made.returncode, made.stdout) == (2, "")
     assert "user: a submitter needs one" in made.stderr
-    wrong = run("ci", "--role", "reader", "--tokens", str(tmp_path / "no" / "tokens"))
+    wrong = new_token("ci", "--role", "reader", "--tokens", str(tmp_path / "no" / "tokens"))
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "cannot be written: No such file or directory" in wrong.stderr
 
 
 def test_the_command_without_a_file_gives_the_line() -> None:
-    made = run("ci", "--role", "reader")
+    made = new_token("ci", "--role", "reader")
     line = made.stderr.partition("tokens: ")[2]
     tokens = parse_tokens([line], "")
     assert tokens.holder(made.stdout.strip().encode()) == Principal("ci", Role.READER)
@@ -214,7 +214,7 @@ PATH: Final = "/api/v1/decisions"
     ],
 )
 def test_other_ways_to_send_it(guarded: Served, written: str) -> None:
-    with Raw(guarded.urls[0]) as raw:
+    with RawConnection(guarded.urls[0]) as raw:
         status, answer = raw.get(PATH, f"Authorization: {written}")
     if status == 400:  # h11 takes no control characters
         assert "\x01" in written
@@ -287,21 +287,21 @@ POST = ("POST /api/v1/events HTTP/1.1", "Host: localhost", "Content-Type: applic
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Give a server that takes little, and has time."""
+    """Yield a server with small limits and long timeouts."""
     with Served(tmp_path_factory.mktemp("small"), *SMALL) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Give a server that does not wait for what comes piece by piece."""
+    """Yield a server with short timeouts for requests in pieces."""
     with Served(tmp_path_factory.mktemp("hasty"), *SHORT) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def bored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Give a server that ends idle connections, after longer than a client sleeps."""
+    """Yield a server that ends idle connections, after longer than a client sleeps."""
     with Served(tmp_path_factory.mktemp("bored"), "--max-idle-time=2s") as served:
         yield served
 
@@ -343,7 +343,7 @@ def test_a_body_that_nobody_wants_is_thrown_away(small: Served) -> None:
 
 
 def test_a_body_that_takes_too_long(hasty: Served) -> None:
-    with Raw(hasty.urls[0]) as raw:
+    with RawConnection(hasty.urls[0]) as raw:
         raw.send(*POST, "Content-Length: 10", "", body=b"[")
         status, answer = raw.answer()
 
@@ -352,7 +352,7 @@ def test_a_body_that_takes_too_long(hasty: Served) -> None:
 
 
 def test_a_client_that_leaves_in_the_middle_of_a_body(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send(*POST, "Content-Length: 10000", "", body=b"[")
 
     assert small.client.get("/healthz").status_code == 200
@@ -369,7 +369,7 @@ def test_a_head_that_is_too_long(small: Served) -> None:
 
 
 def test_a_head_without_an_end(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "X-Long: " + "x" * 100_000)
         status, _ = raw.answer()
 
@@ -377,7 +377,7 @@ def test_a_head_without_an_end(small: Served) -> None:
 
 
 def test_a_head_that_takes_too_long(hasty: Served) -> None:
-    with Raw(hasty.urls[0]) as raw:
+    with RawConnection(hasty.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost")
         status, answer = raw.answer()
 
@@ -389,7 +389,7 @@ def test_a_head_that_comes_byte_by_byte(hasty: Served) -> None:
     """Each byte comes soon after the one before, and the whole takes too long."""
     began = time.monotonic()
     found = b""
-    with Raw(hasty.urls[0]) as raw:
+    with RawConnection(hasty.urls[0]) as raw:
         raw.socket.settimeout(0.05)
         raw.send("GET /healthz HTTP/1.1", "Host: localhost")
         while not found:
@@ -402,18 +402,18 @@ def test_a_head_that_comes_byte_by_byte(hasty: Served) -> None:
 
 
 def test_a_connection_that_says_nothing_is_closed(bored: Served) -> None:
-    with Raw(bored.urls[0]) as raw:
+    with RawConnection(bored.urls[0]) as raw:
         assert raw.rest() == b""
 
 
 def test_a_connection_that_says_nothing_more_is_closed(bored: Served) -> None:
-    with Raw(bored.urls[0]) as raw:
+    with RawConnection(bored.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", "")
         assert raw.answer()[0] == 200
 
 
 def test_what_is_no_http(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send("hello", "", "")
         status, answer = raw.answer()
 
@@ -425,7 +425,7 @@ def test_several_requests_at_once(small: Served) -> None:
     """They are answered one after the other."""
     request = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.socket.sendall(request * 3 + last)
         answer = raw.rest()
 
@@ -445,7 +445,7 @@ def test_requests_of_all_kinds_on_one_connection(small: Served, step: int) -> No
         *(*POST, "Content-Length: 2", "Connection: close", "", "[]"),
     )
     data = "\r\n".join(lines).encode()
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         for at in range(0, len(data), step):
             raw.socket.sendall(data[at : at + step])
         answer = raw.rest()
@@ -456,7 +456,7 @@ def test_requests_of_all_kinds_on_one_connection(small: Served, step: int) -> No
 
 
 def test_a_client_that_waits_for_a_word_before_its_body(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send(*POST, "Content-Length: 2", "Expect: 100-continue", "Connection: close", "")
         assert raw.socket.recv(1000).startswith(b"HTTP/1.1 100 ")
         raw.socket.sendall(b"[]")
@@ -465,7 +465,7 @@ def test_a_client_that_waits_for_a_word_before_its_body(small: Served) -> None:
 
 def test_a_body_that_is_cut_short(small: Served) -> None:
     for length in ("Content-Length: 5", "Transfer-Encoding: chunked"):
-        with Raw(small.urls[0]) as raw:
+        with RawConnection(small.urls[0]) as raw:
             raw.send(*POST, length, "", body=b"3\r\n")
             raw.socket.shutdown(1)
             status, answer = raw.answer()
@@ -474,7 +474,7 @@ def test_a_body_that_is_cut_short(small: Served) -> None:
 
 
 def test_a_client_that_sends_nothing_more_gets_its_answer(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", "")
         raw.socket.shutdown(1)
         assert raw.answer()[0] == 200
@@ -488,7 +488,7 @@ def test_a_client_that_sends_nothing_more_gets_its_answer(small: Served) -> None
     ],
 )
 def test_an_upgrade_is_not_taken(bored: Served, headers: tuple[str, ...]) -> None:
-    with Raw(bored.urls[0]) as raw:
+    with RawConnection(bored.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", *headers, "")
         status, answer = raw.answer()
 
@@ -498,17 +498,17 @@ def test_an_upgrade_is_not_taken(bored: Served, headers: tuple[str, ...]) -> Non
 
 def test_a_web_socket_is_refused(small: Served) -> None:
     key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         status, _ = raw.get("/healthz", "Upgrade: websocket", "Sec-WebSocket-Version: 13", key)
         assert status == 200
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", "Connection: Upgrade")
         raw.send("Upgrade: websocket", "Sec-WebSocket-Version: 13", key, "")
         assert raw.answer()[0] == 403
 
 
 def test_the_beginning_of_http_2_is_refused(small: Served) -> None:
-    with Raw(small.urls[0]) as raw:
+    with RawConnection(small.urls[0]) as raw:
         raw.send("PRI * HTTP/2.0", "", "SM", "")
         assert raw.answer()[0] in {400, 505}
 
@@ -519,18 +519,18 @@ def test_the_beginning_of_http_2_is_refused(small: Served) -> None:
 def test_connections_beyond_the_limit(tmp_path: Path) -> None:
     with Served(tmp_path, "--max-connections=3") as served, ExitStack() as stack:
         for _ in range(3):
-            raw = stack.enter_context(Raw(served.urls[0]))
+            raw = stack.enter_context(RawConnection(served.urls[0]))
             raw.send("GET /healthz HTTP/1.1", "Host: localhost", "")
             assert raw.socket.recv(1000).startswith(b"HTTP/1.1 200")
 
-        with Raw(served.urls[0]) as more:
+        with RawConnection(served.urls[0]) as more:
             status, answer = more.get("/api/v1/decisions")
             assert status == 503
             assert b"retry-after: 1" in answer.lower()
             assert b"there are 3 connections already" in answer
-        with Raw(served.urls[0]) as more:
+        with RawConnection(served.urls[0]) as more:
             assert more.get("/healthz")[0] == 200
-        with Raw(served.urls[0]) as more:
+        with RawConnection(served.urls[0]) as more:
             assert more.get("/readyz")[0] == 200
 
         stack.close()
@@ -541,7 +541,7 @@ def test_connections_beyond_the_limit(tmp_path: Path) -> None:
 def test_many_connections_beyond_the_limit(tmp_path: Path) -> None:
     """Those beyond the spare ones are closed at once, and counted."""
     with Served(tmp_path, "--max-connections=1") as served, ExitStack() as stack:
-        silent = [stack.enter_context(Raw(served.urls[0])) for _ in range(60)]
+        silent = [stack.enter_context(RawConnection(served.urls[0])) for _ in range(60)]
         for raw in silent[17:]:
             assert raw.rest()[:12] in {b"", b"HTTP/1.1 503"}
         stack.close()
@@ -552,7 +552,7 @@ def test_many_connections_beyond_the_limit(tmp_path: Path) -> None:
 
 
 def test_a_client_that_does_not_read(hasty: Served) -> None:
-    with Raw(hasty.urls[0], receive_bytes=4096) as raw:
+    with RawConnection(hasty.urls[0], receive_bytes=4096) as raw:
         lines = [line for _ in range(2000) for line in ("GET /nowhere HTTP/1.1", "Host: a", "")]
         try:
             while True:
@@ -569,8 +569,8 @@ def test_a_client_that_does_not_read(hasty: Served) -> None:
 # ACCESS-10: every refusal is counted
 
 
-def refused(served: Served) -> dict[str, float]:
-    """Return what each limit has refused, as the metrics say it."""
+def refusals(served: Served) -> dict[str, float]:
+    """Return the refusals of each limit, from the metrics."""
     text = served.client.get("/metrics").text
     found = re.findall(r'^muster_refusals_total\{limit="(\w+)"\} (\S+)', text, re.MULTILINE)
     return {name: float(count) for name, count in found}
@@ -578,19 +578,19 @@ def refused(served: Served) -> dict[str, float]:
 
 def test_refusals_are_in_the_metrics(small: Served, hasty: Served, bored: Served) -> None:
     servers = (small, hasty, bored)
-    before = [refused(one) for one in servers]
+    before = [refusals(one) for one in servers]
     assert all(set(one) == set(NAMES) for one in before)
     small.client.post("/api/v1/events", content=b" " * 20_001)
     small.client.get("/healthz", headers={"X-Long": "x" * 3000})
     deep = b"[" * 70 + b"]" * 70
     small.client.post("/api/v1/events", content=deep)
-    with Raw(bored.urls[0]) as silent, Raw(hasty.urls[0]) as slow:
+    with RawConnection(bored.urls[0]) as silent, RawConnection(hasty.urls[0]) as slow:
         slow.send("GET /healthz HTTP/1.1")
         assert silent.rest() == b""
         assert slow.answer()[0] == 408
     grown = [
         {name for name in NAMES if now[name] > then[name]}
-        for now, then in zip(map(refused, servers), before, strict=True)
+        for now, then in zip(map(refusals, servers), before, strict=True)
     ]
     assert grown == [{"body_bytes", "head_bytes", "nesting"}, {"head_s"}, {"idle_s"}]
 
@@ -599,13 +599,13 @@ def test_slots() -> None:
     usage = Usage.of(Limits(streams=2))
     with usage.streams.taken(), usage.streams.taken():
         assert usage.streams.in_use == 2
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(Problem) as raised:
             usage.streams.take()
-    assert refused.value.status == 503
-    assert refused.value.headers == {"Retry-After": "1"}
-    assert refused.value.members == {"limit": "streams", "most": 2}
+    assert raised.value.status == 503
+    assert raised.value.headers == {"Retry-After": "1"}
+    assert raised.value.members == {"limit": "streams", "most": 2}
     assert usage.streams.in_use == 0
-    usage.refusals.note(refused.value)
+    usage.refusals.note(raised.value)
     usage.refusals.note(Problem(400, "this is no limit"))
     assert dict(usage.refusals.by_limit) == {**dict.fromkeys(NAMES, 0), "streams": 1}
 

@@ -90,9 +90,9 @@ def test_one_that_is_refused_keeps_all_others_out(
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["detail"] == "1 of 3 events would be refused, so none was let in"
-    told = errors(answer)
-    assert told[:2] == [None, None]
-    assert (told[2] or "").startswith(error), told
+    refusals = errors(answer)
+    assert refusals[:2] == [None, None]
+    assert (refusals[2] or "").startswith(error), refusals
     assert "Muster-Batch" not in answer.headers
     assert "a" not in apps(served)
     assert batch_of(served) == before

@@ -254,10 +254,10 @@ def test_a_node_goes_when_its_lease_runs_out(served: Served, tmp_path: Path) -> 
     wait_until_gone(served, "leased")
     assert is_there(served, "lasting")
     served.line("node leased is removed: its lease ran out")
-    assert went(tmp_path / "state", "leased")
+    assert was_removed(tmp_path / "state", "leased")
 
 
-def renewed(served: Served, node: str, lease_s: float) -> Response | None:
+def keep_renewing(served: Served, node: str, lease_s: float) -> Response | None:
     """Renew a lease for twice as long as it is; return None if that was not often enough."""
     last = began = time.monotonic()
     answer = None
@@ -273,7 +273,7 @@ def test_a_renewal_keeps_it(served: Served) -> None:
     # INPUT-17
     for lease_s in LEASES_S:
         add(served, "n/1", f"{lease_s}s")
-        answer = renewed(served, "n/1", lease_s)
+        answer = keep_renewing(served, "n/1", lease_s)
         if answer is not None:
             assert answer.status_code == 200, answer.text
             left = datetime.fromisoformat(answer.json()["until"]) - datetime.now(UTC)
@@ -311,14 +311,14 @@ def test_a_renewal_while_the_node_is_added_never_says_that_it_has_no_lease(
     for number in range(5):
         coming = threading.Thread(target=come, args=(f"n{number}",))
         coming.start()
-        told = 404
+        status = 404
         began = time.monotonic()
-        while told == 404:
+        while status == 404:
             assert time.monotonic() - began < PATIENCE_S, "the node has never come"
-            told = renew(served, f"n{number}-0").status_code
+            status = renew(served, f"n{number}-0").status_code
         coming.join(PATIENCE_S)
 
-        assert told == 200
+        assert status == 200
 
 
 def test_what_is_added_again_has_only_its_own_lease(served: Served) -> None:
@@ -345,7 +345,7 @@ def test_after_a_start_the_whole_lease_begins_again(tmp_path: Path, killed: bool
             over = time.monotonic() + lease_s
             if killed:
                 served.kill()
-        if went(state, "short"):
+        if was_removed(state, "short"):
             continue  # The machine was too slow to end the service in time.
         while time.monotonic() < over:
             pass  # nobody runs, and the lease would have run out
@@ -362,7 +362,7 @@ def test_after_a_start_the_whole_lease_begins_again(tmp_path: Path, killed: bool
     pytest.fail("this machine is too slow")
 
 
-def went(state: Path, node: str) -> bool:
+def was_removed(state: Path, node: str) -> bool:
     """Return whether a node was removed."""
     with StateReader(state) as reader:
         return any(RemoveNode(node) in batch.events for batch in reader.batches())

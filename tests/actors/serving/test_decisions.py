@@ -37,7 +37,7 @@ def submit(served: Served, *events: dict[str, object]) -> int:
     return int(answer.headers["muster-last-seq"])
 
 
-def work(asks: int, queue: str = "root.dev") -> tuple[str, list[dict[str, object]]]:
+def app_with_asks(asks: int, queue: str = "root.dev") -> tuple[str, list[dict[str, object]]]:
     """Return an application with asks, and its name."""
     name = f"app-{next(_NUMBERS)}"
     add = {"op": "add_app", "app": name, "queue": queue}
@@ -50,7 +50,7 @@ def node() -> dict[str, object]:
     return {"op": "add_node", "node": name, "capacity": {"vcore": 1000, "memory": "1Ti"}}
 
 
-def kept(folder: Path) -> list[dict[str, object]]:
+def stored_decisions(folder: Path) -> list[dict[str, object]]:
     """Return all decisions in the store."""
     with StateReader(folder / "state") as reader:
         return [one.as_map() for batch in reader.batches() for one in batch.decisions]
@@ -76,26 +76,26 @@ def pages(served: Served, target: str) -> list[list[dict[str, Any]]]:
 
 
 def test_lines_are_those_of_the_store(served: Served, folder: Path) -> None:
-    submit(served, node(), *work(30)[1])
+    submit(served, node(), *app_with_asks(30)[1])
 
     answer = served.client.get(PATH)
 
     assert answer.headers["content-type"] == "application/x-ndjson"
-    assert lines(answer.text) == kept(folder)
-    assert answer.headers["muster-last-seq"] == str(len(kept(folder)))
+    assert lines(answer.text) == stored_decisions(folder)
+    assert answer.headers["muster-last-seq"] == str(len(stored_decisions(folder)))
 
 
 def test_pages_follow_one_another(served: Served, folder: Path) -> None:
-    submit(served, node(), *work(30)[1])
+    submit(served, node(), *app_with_asks(30)[1])
 
     found = pages(served, f"{PATH}?limit=7&after=3")
 
     assert {len(page) for page in found[:-1]} == {7}
-    assert [one for page in found for one in page] == kept(folder)[3:]
+    assert [one for page in found for one in page] == stored_decisions(folder)[3:]
 
 
 def test_lines_end_with_a_decision_that_is_named(served: Served, folder: Path) -> None:
-    submit(served, node(), *work(30)[1])
+    submit(served, node(), *app_with_asks(30)[1])
 
     found = pages(served, f"{PATH}?after=5&until=20&limit=10")
 
@@ -104,9 +104,9 @@ def test_lines_end_with_a_decision_that_is_named(served: Served, folder: Path) -
 
 
 def test_filters_are_those_of_observers(served: Served, folder: Path) -> None:
-    name, events = work(5, "root.prod")
+    name, events = app_with_asks(5, "root.prod")
     submit(served, node(), *events)
-    everything = kept(folder)
+    everything = stored_decisions(folder)
 
     def found(query: str) -> list[dict[str, Any]]:
         return [one for page in pages(served, f"{PATH}?limit=3&{query}") for one in page]
@@ -127,7 +127,7 @@ def test_a_decision_of_the_future_is_refused(served: Served, accept: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "problem"),
     [
         ("after=-1", "after: '-1': must be a whole number from 0"),
         ("after=x", "after: 'x': must be a whole number"),
@@ -137,18 +137,18 @@ def test_a_decision_of_the_future_is_refused(served: Served, accept: str) -> Non
         ("queue=", "queue: '': must not be empty"),
     ],
 )
-def test_wrong_parameters_are_refused(served: Served, query: str, told: str) -> None:
+def test_wrong_parameters_are_refused(served: Served, query: str, problem: str) -> None:
     answer = served.client.get(f"{PATH}?{query}")
 
     assert answer.status_code == 400
-    assert told in answer.json()["detail"]
+    assert problem in answer.json()["detail"]
 
 
 # STREAM-3
 
 
 def test_a_stream_begins_after_a_decision_and_goes_on(served: Served, folder: Path) -> None:
-    first = submit(served, node(), *work(10)[1])
+    first = submit(served, node(), *app_with_asks(10)[1])
     found: list[int] = []
     joined = threading.Event()
 
@@ -160,7 +160,7 @@ def test_a_stream_begins_after_a_decision_and_goes_on(served: Served, folder: Pa
                 for sent in reader.feed(part):
                     assert sent.last_id == str(sent.value["seq"])
                     assert sent.kind == "decision"
-                    assert sent.value == kept(folder)[sent.value["seq"] - 1]
+                    assert sent.value == stored_decisions(folder)[sent.value["seq"] - 1]
                     found.append(sent.value["seq"])
                 if found and found[-1] >= first:
                     joined.set()
@@ -171,7 +171,7 @@ def test_a_stream_begins_after_a_decision_and_goes_on(served: Served, folder: Pa
     thread = threading.Thread(target=follow)
     thread.start()
     assert joined.wait(PATIENCE_S)
-    last = submit(served, *work(20)[1])
+    last = submit(served, *app_with_asks(20)[1])
     thread.join(PATIENCE_S)
 
     assert found == list(range(first - 4, found[-1] + 1))
@@ -179,7 +179,7 @@ def test_a_stream_begins_after_a_decision_and_goes_on(served: Served, folder: Pa
 
 
 def test_a_stream_goes_on_after_the_last_id(served: Served) -> None:
-    last = submit(served, node(), *work(10)[1])
+    last = submit(served, node(), *app_with_asks(10)[1])
 
     found = decisions_in(served.client, f"{PATH}?after=1&until={last}", last_id=str(last - 3))
 
@@ -187,7 +187,7 @@ def test_a_stream_goes_on_after_the_last_id(served: Served) -> None:
 
 
 def test_a_stream_begins_with_what_follows(served: Served) -> None:
-    before = submit(served, node(), *work(10)[1])
+    before = submit(served, node(), *app_with_asks(10)[1])
     found: list[int] = []
     joined = threading.Event()
 
@@ -203,7 +203,7 @@ def test_a_stream_begins_with_what_follows(served: Served) -> None:
     thread = threading.Thread(target=follow)
     thread.start()
     assert joined.wait(PATIENCE_S)
-    submit(served, *work(10)[1])
+    submit(served, *app_with_asks(10)[1])
     thread.join(PATIENCE_S)
 
     assert found == [before + 1, before + 2, before + 3]
@@ -213,7 +213,7 @@ def test_a_stream_begins_with_what_follows(served: Served) -> None:
 
 
 def test_a_stream_with_a_filter_says_how_far_it_is(served: Served) -> None:
-    last = submit(served, node(), *work(10)[1])
+    last = submit(served, node(), *app_with_asks(10)[1])
     headers = {"accept": "text/event-stream"}
     reader = EventReader()
     with served.client.stream(
@@ -239,7 +239,7 @@ def test_streams_end_with_the_service(tmp_path: Path) -> None:
     found: list[str] = []
     joined = threading.Event()
     with Served(tmp_path, "--state", str(tmp_path / "state")) as served:
-        last = submit(served, node(), *work(3)[1])
+        last = submit(served, node(), *app_with_asks(3)[1])
 
         def follow() -> None:
             headers = {"accept": "text/event-stream"}

@@ -1,4 +1,4 @@
-"""``?dry_run=true``: says exactly what the events would lead to, and changes nothing."""
+"""``?dry_run=true``: returns exactly the decisions that the events would cause, and changes nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def served(tmp_path: Path, state: Path) -> Iterator[Served]:
 
 
 def event(chance: random.Random) -> dict[str, object]:
-    """Return an event about few names, so that many are refused and all sorts of things happen."""
+    """Return an event about one of few names, so that many are refused."""
     app, ask = f"app-{chance.randrange(4)}", f"ask-{chance.randrange(4)}"
     node = f"node-{chance.randrange(3)}"
     vcore = chance.randint(1, 4)
@@ -81,15 +81,15 @@ def test_it_says_what_the_real_one_then_does(served: Served, state: Path, seed: 
         done = served.client.post(PATH, json=events)
 
         assert tried.status_code == done.status_code == 200, tried.text
-        said = tried.json()
-        assert said["results"] == done.json(), events
+        answer = tried.json()
+        assert answer["results"] == done.json(), events
         number = done.headers.get("Muster-Batch")
         found: list[dict[str, object]] = []
         if number is not None:
             with StateReader(state) as reader:
                 (batch,) = reader.batches(int(number) - 1, int(number))
             found = [one.as_map() for one in batch.decisions]
-        assert without_time(said["decisions"]) == without_time(found), events
+        assert without_time(answer["decisions"]) == without_time(found), events
         decided += len(found)
     assert decided > 40
 

@@ -14,8 +14,8 @@ import pytest
 from muster.service.ledger.records import KEPT
 from tests.actors.cli.helpers import run
 from tests.actors.serving.served import (
-    Here,
     Served,
+    ServiceThread,
     decisions_until,
     job,
     node,
@@ -62,7 +62,7 @@ def _served(folder: Path) -> Served:
 
 @pytest.fixture(scope="module")
 def before(folder: Path) -> tuple[list[Item], dict[str, Item]]:
-    """Give the lists of a service in which asks have ended in every way, before it ended itself."""
+    """Return the lists of a service in which asks have ended in every way, before it ended itself."""
     with _served(folder) as served:
         client = served.client
         other = {**job("gone", "true"), "app": "b", "resources": {"vcore": 99}}
@@ -76,8 +76,8 @@ def before(folder: Path) -> tuple[list[Item], dict[str, Item]]:
         )
         for ask in ("fine", "bad", "killed"):
             decisions_until(client, ask=ask, kind="released")
-        for name, told in (("b/long", "not needed"), ("b/gone", "nor this")):
-            result = run("cancel", name, "--message", told, "--server", served.urls[0])
+        for name, reason in (("b/long", "not needed"), ("b/gone", "nor this")):
+            result = run("cancel", name, "--message", reason, "--server", served.urls[0])
             assert (result.exit_code, result.stdout) == (0, f"{name}: cancelled\n")
         submit(client, job("fine", "true"))
         patiently(lambda: len(ended(client)) == 6)
@@ -89,10 +89,10 @@ def test_what_has_ended(before: tuple[list[Item], dict[str, Item]]) -> None:
     items, _ = before
     assert [item["seq"] for item in items] == sorted((i["seq"] for i in items), reverse=True)
     assert items[0]["ask"] == "fine"
-    told = {f"{i['app']}/{i['ask']}": i for i in reversed(items[1:])}
+    lives = {f"{i['app']}/{i['ask']}": i for i in reversed(items[1:])}
     ends = {
         name: (i["outcome"], i["exit_status"], i["signal"], i["message"])
-        for name, i in told.items()
+        for name, i in lives.items()
     }
     assert ends == {
         "a/fine": ("completed", 0, None, None),
@@ -101,13 +101,13 @@ def test_what_has_ended(before: tuple[list[Item], dict[str, Item]]) -> None:
         "b/long": ("cancelled", None, None, "not needed"),
         "b/gone": ("cancelled", None, None, None),
     }
-    fine = told["a/fine"]
+    fine = lives["a/fine"]
     assert fine["cpu_time"] > 0
     assert fine["max_memory"] > 1_000_000
     assert (fine["user"], fine["queue"], fine["node"]) == ("sue", "root.jobs", "here")
     assert fine["run_time"] == pytest.approx(fine["ended"] - fine["started"])
     assert fine["used"] == {"vcore": int(1000 * fine["run_time"])}
-    gone = told["b/gone"]
+    gone = lives["b/gone"]
     assert (gone["started"], gone["run_time"], gone["used"]) == (None, 0, {"vcore": 0})
     assert gone["wait"] == pytest.approx(gone["ended"] - gone["submitted"])
 
@@ -150,8 +150,8 @@ def test_it_is_the_same_after_a_start(
 
 
 def test_those_that_are_not_in_memory_come_from_the_store(tmp_path: Path) -> None:
-    with Here(tmp_path / "state") as here:
-        client = here.client
+    with ServiceThread(tmp_path / "state") as service:
+        client = service.client
         submit(client, _app("early", "sue"), {**job("x", "true"), "app": "early"})
         submit(client, {"op": "remove_ask", "app": "early", "ask": "x"})
         more = {"op": "add_ask", "ask": "k", "resources": {"vcore": 1}, "count": KEPT}
@@ -165,7 +165,7 @@ def test_those_that_are_not_in_memory_come_from_the_store(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "problem"),
     [
         ({"state": "ended,bound"}, "'ended' stands alone"),
         ({"state": "ended", "reason": "NoNodeFits"}, "reason: is not known"),
@@ -176,16 +176,16 @@ def test_those_that_are_not_in_memory_come_from_the_store(tmp_path: Path) -> Non
         ({"state": "over"}, "ended"),
     ],
 )
-def test_what_cannot_be_asked(parameters: dict[str, str], told: str) -> None:
-    with Here() as here:
-        answer = here.client.get("/api/v1/asks", params=parameters)
+def test_what_cannot_be_asked(parameters: dict[str, str], problem: str) -> None:
+    with ServiceThread() as service:
+        answer = service.client.get("/api/v1/asks", params=parameters)
         assert answer.status_code == 400
-        assert told in answer.json()["detail"]
+        assert problem in answer.json()["detail"]
 
 
 def test_a_cursor_of_the_other_list_is_refused() -> None:
-    with Here() as here:
-        client = here.client
+    with ServiceThread() as service:
+        client = service.client
         many = {"op": "add_ask", "app": "a", "ask": "k", "resources": {"vcore": 1}, "count": 4}
         submit(client, {"op": "add_app", "app": "a", "queue": "root.q"}, many)
         for number in (0, 1):
@@ -200,8 +200,8 @@ def test_a_cursor_of_the_other_list_is_refused() -> None:
 
 # LISTS-23, LISTS-24
 def test_the_page_and_the_metrics_have_the_same_users() -> None:
-    with Here() as here:
-        client = here.client
+    with ServiceThread() as service:
+        client = service.client
         apps = [
             {"op": "add_app", "app": f"a{number}", "queue": "root.q", "user": f"user-{number:03}"}
             for number in range(120)
@@ -230,8 +230,8 @@ def test_the_page_and_the_metrics_have_the_same_users() -> None:
 
 # CLIENT-3
 def test_the_command_lists_what_has_ended_and_users() -> None:
-    with Here() as here:
-        client = here.client
+    with ServiceThread() as service:
+        client = service.client
         submit(client, node(4), _app("a", "sue"))
         submit(client, {"op": "add_ask", "app": "a", "ask": "k", "resources": {"vcore": 1}})
         more = {"exit_status": 3, "cpu_time": 7200, "max_memory": 2**30}
@@ -245,8 +245,8 @@ def test_the_command_lists_what_has_ended_and_users() -> None:
         assert "1Gi" in wide
         one = run("get", "ask", "a/k", *server).stdout
         assert "outcome      failed" in one
-        told = run("get", "users", "--since", "1d", *server)
-        assert re.search(r"sue +1 +0 +0 +0", told.stdout)
+        used = run("get", "users", "--since", "1d", *server)
+        assert re.search(r"sue +1 +0 +0 +0", used.stdout)
         assert run("get", "users", "sue", *server).exit_code == 2
         assert run("get", "nodes", "--since", "1d", *server).exit_code == 2
         assert "a/k is over: failed at" in run("why", "a/k", *server).stdout
@@ -257,16 +257,16 @@ def test_the_command_lists_what_has_ended_and_users() -> None:
 def test_they_are_made_again_after_a_checkpoint_without_them(tmp_path: Path, change: str) -> None:
     """The process was killed in between, or another version has written them."""
     state = tmp_path / "state"
-    with Here(state) as here:
-        here.post(
+    with ServiceThread(state) as service:
+        service.post(
             _app("a", "sue"), {"op": "add_ask", "app": "a", "ask": "k", "resources": {"vcore": 1}}
         )
-        here.post({"op": "remove_ask", "app": "a", "ask": "k"})
-        told = here.all("/api/v1/asks", state="ended")
+        service.post({"op": "remove_ask", "app": "a", "ask": "k"})
+        items = service.all("/api/v1/asks", state="ended")
     with closing(sqlite3.connect(state / "muster.db", isolation_level=None)) as database:
         database.execute(change)
 
-    assert len(told) == 1
+    assert len(items) == 1
     for _ in range(2):
-        with Here(state) as here:
-            assert here.all("/api/v1/asks", state="ended") == told
+        with ServiceThread(state) as service:
+            assert service.all("/api/v1/asks", state="ended") == items

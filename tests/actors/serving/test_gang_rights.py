@@ -34,7 +34,7 @@ NUMBERS: Final = count()
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
     with people_of(tmp_path_factory.mktemp("rights")) as found:
-        found.made(
+        found.submit(
             {"op": "add_node", "node": "n", "capacity": {"vcore": 1000}},
             *(app(f"of-{who}", user=who) for who in ("ann", "bob", "eve", "zoe")),
             app("of-nobody"),
@@ -46,8 +46,8 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
 
 
 @attrs.frozen
-class Kind:
-    """A gang of somebody, or a name of one.
+class GangKind:
+    """A gang of some user, or a name of one.
 
     Attributes:
         make: Makes it, by a server and the name of the gang.
@@ -62,16 +62,16 @@ class Kind:
     user: str | None = None
 
 
-def made(*events: Callable[[str], Event], who: str = "root") -> Callable[[People, str], None]:
-    """Return what makes a gang by events."""
-    return lambda people, gang: people.made(*(event(gang) for event in events), who=who)
+def making(*events: Callable[[str], Event], who: str = "root") -> Callable[[People, str], None]:
+    """Return a function that makes a gang by events."""
+    return lambda people, gang: people.submit(*(event(gang) for event in events), who=who)
 
 
 def member(of: str, **more: object) -> Callable[[str], Event]:
     return lambda gang: ask(f"of-{of}", f"m-{next(NUMBERS)}", gang=gang, **more)
 
 
-def spoken(of: str) -> Callable[[str], Event]:
+def defining_member(of: str) -> Callable[[str], Event]:
     """Return a member whose annotations define its gang."""
 
     def event(gang: str) -> Event:
@@ -81,11 +81,11 @@ def spoken(of: str) -> Callable[[str], Event]:
     return event
 
 
-def listing(of: str) -> Callable[[str], Event]:
+def listing_gang(of: str) -> Callable[[str], Event]:
     return lambda gang: gang_of(f"default/l-{next(NUMBERS)}", user=of, groups=[gang])
 
 
-def says_groups(of: str) -> Callable[[str], Event]:
+def listing_member(of: str) -> Callable[[str], Event]:
     """Return a member of a gang that is not defined, whose annotations list another one."""
 
     def event(gang: str) -> Event:
@@ -107,7 +107,7 @@ def of_user(user: str) -> Callable[[str], Event]:
     return lambda gang: gang_of(gang, user=user)
 
 
-def apart(*steps: Callable[[People, str], None]) -> Callable[[People, str], None]:
+def in_steps(*steps: Callable[[People, str], None]) -> Callable[[People, str], None]:
     def make(people: People, gang: str) -> None:
         for step in steps:
             step(people, gang)
@@ -116,63 +116,67 @@ def apart(*steps: Callable[[People, str], None]) -> Callable[[People, str], None
 
 
 ALL: Final = frozenset({"join", "list", "define", "end"})
-KINDS: Final[Mapping[str, Kind]] = {
-    "of the user, by add_gang": Kind(made(plain, who="bob"), ALL, user="bob"),
-    "of the user, by a PodGroup": Kind(
-        made(lambda gang: applied(pod_group(gang)), who="bob"), ALL, user="bob"
+KINDS: Final[Mapping[str, GangKind]] = {
+    "of the user, by add_gang": GangKind(making(plain, who="bob"), ALL, user="bob"),
+    "of the user, by a PodGroup": GangKind(
+        making(lambda gang: applied(pod_group(gang)), who="bob"), ALL, user="bob"
     ),
-    "of the user, by annotations": Kind(made(spoken("bob"), who="bob"), ALL, user="bob"),
-    "of the user, not defined": Kind(made(member("bob"), who="bob"), ALL, user="bob"),
-    "of the user, by the first member": Kind(
-        apart(made(plain), made(member("bob"), who="bob")), ALL, user="bob"
+    "of the user, by annotations": GangKind(
+        making(defining_member("bob"), who="bob"), ALL, user="bob"
     ),
-    "of the user, by the definition, with a member of another": Kind(
-        made(of_user("bob"), member("ann")), ALL, user="bob"
+    "of the user, not defined": GangKind(making(member("bob"), who="bob"), ALL, user="bob"),
+    "of the user, by the first member": GangKind(
+        in_steps(making(plain), making(member("bob"), who="bob")), ALL, user="bob"
     ),
-    "of another, by add_gang": Kind(made(plain, who="ann"), user="ann"),
-    "of another, by a PodGroup": Kind(
-        made(lambda gang: applied(pod_group(gang)), who="ann"), user="ann"
+    "of the user, by the definition, with a member of another": GangKind(
+        making(of_user("bob"), member("ann")), ALL, user="bob"
     ),
-    "of another, by annotations": Kind(made(spoken("ann"), who="ann"), user="ann"),
-    "of another, not defined": Kind(made(member("ann"), who="ann"), user="ann"),
-    "of another, by the first member": Kind(
-        apart(made(plain), made(member("ann"), who="ann")), user="ann"
+    "of another, by add_gang": GangKind(making(plain, who="ann"), user="ann"),
+    "of another, by a PodGroup": GangKind(
+        making(lambda gang: applied(pod_group(gang)), who="ann"), user="ann"
     ),
-    "of another, by an admin": Kind(made(of_user("ann")), user="ann"),
-    "of another, by a PodGroup of an admin": Kind(
-        made(lambda gang: applied(pod_group(gang, "ann"))), user="ann"
+    "of another, by annotations": GangKind(making(defining_member("ann"), who="ann"), user="ann"),
+    "of another, not defined": GangKind(making(member("ann"), who="ann"), user="ann"),
+    "of another, by the first member": GangKind(
+        in_steps(making(plain), making(member("ann"), who="ann")), user="ann"
     ),
-    "of another, by the definition, with a member of the user": Kind(
-        made(of_user("ann"), member("bob")), user="ann"
+    "of another, by an admin": GangKind(making(of_user("ann")), user="ann"),
+    "of another, by a PodGroup of an admin": GangKind(
+        making(lambda gang: applied(pod_group(gang, "ann"))), user="ann"
     ),
-    "of another, removed, with members": Kind(
-        made(
+    "of another, by the definition, with a member of the user": GangKind(
+        making(of_user("ann"), member("bob")), user="ann"
+    ),
+    "of another, removed, with members": GangKind(
+        making(
             plain,
             member("ann"),
             lambda gang: {"op": "remove_gang", "gang": gang},
         ),
         user="ann",
     ),
-    "listed by a gang of another": Kind(made(listing("ann"))),
-    "listed by a member of another, whose gang is not defined": Kind(made(says_groups("ann"))),
-    "listed by a gang of another, and defined": Kind(made(listing("ann"), plain)),
-    "which lists a gang of another": Kind(
-        lambda people, gang: people.made(
+    "listed by a gang of another": GangKind(making(listing_gang("ann"))),
+    "listed by a member of another, whose gang is not defined": GangKind(
+        making(listing_member("ann"))
+    ),
+    "listed by a gang of another, and defined": GangKind(making(listing_gang("ann"), plain)),
+    "which lists a gang of another": GangKind(
+        lambda people, gang: people.submit(
             of_user("ann")(f"{gang}-listed"), gang_of(gang, groups=[f"{gang}-listed"])
         )
     ),
-    "listed by a gang of the user": Kind(made(listing("bob"), who="bob"), ALL),
-    "in the namespace of another": Kind(nothing, namespace="ann"),
-    "of the user, in the namespace of another": Kind(
-        made(of_user("bob")), namespace="ann", user="bob"
+    "listed by a gang of the user": GangKind(making(listing_gang("bob"), who="bob"), ALL),
+    "in the namespace of another": GangKind(nothing, namespace="ann"),
+    "of the user, in the namespace of another": GangKind(
+        making(of_user("bob")), namespace="ann", user="bob"
     ),
-    "in the namespace of the user": Kind(made(plain), ALL, namespace="bob"),
-    "of another, in the namespace of the user": Kind(
-        made(of_user("ann")), namespace="bob", user="ann"
+    "in the namespace of the user": GangKind(making(plain), ALL, namespace="bob"),
+    "of another, in the namespace of the user": GangKind(
+        making(of_user("ann")), namespace="bob", user="ann"
     ),
-    "of an application of nobody": Kind(made(plain, member("nobody"))),
-    "defined, of nobody": Kind(made(plain), frozenset({"join", "list"})),
-    "which is not there": Kind(nothing, ALL),
+    "of an application of nobody": GangKind(making(plain, member("nobody"))),
+    "defined, of nobody": GangKind(making(plain), frozenset({"join", "list"})),
+    "which is not there": GangKind(nothing, ALL),
 }
 
 MARKS: Final[Mapping[str, str]] = {
@@ -187,7 +191,7 @@ MARKS: Final[Mapping[str, str]] = {
 
 
 def uses(gang: str) -> Iterator[tuple[str, Event]]:
-    """Yield every way in which ``bob`` may use a gang, with what it needs."""
+    """Yield every way in which ``bob`` may use a gang, with the right that it needs."""
 
     def joining(**more: object) -> tuple[str, Event]:
         return "join", ask("of-bob", f"j-{next(NUMBERS)}", **more)
@@ -237,7 +241,7 @@ def test_gangs(people: People, kind: str) -> None:
 
 def test_every_use_of_a_gang_of_another_by_a_page(people: People) -> None:
     # INPUT-21, PAGE-5
-    people.made(gang_of("default/by-page"), who="ann")
+    people.submit(gang_of("default/by-page"), who="ann")
     page = people.served.client.get("/gangs/default/by-page", headers=people.headers("bob"))
     assert '<a href="/asks?user=ann">ann</a>' in page.text
     for _, event in uses("default/by-page"):
@@ -247,10 +251,10 @@ def test_every_use_of_a_gang_of_another_by_a_page(people: People) -> None:
 
 def test_who_administers_an_application_adds_to_its_gangs(people: People) -> None:
     # INPUT-21
-    people.made(
+    people.submit(
         app("teams", "root.team"), gang_of("teams", 2), ask("teams", gang="teams"), who="bob"
     )
-    people.made(app("eves"), who="eve")
+    people.submit(app("eves"), who="eve")
 
     assert people.send("eve", ask("teams", "y", gang="teams")) == [None]
     others: list[Event] = [
@@ -289,7 +293,7 @@ def test_a_gang_belongs_to_the_user_of_the_token(people: People) -> None:
 
 def test_within_one_request_what_was_removed_is_free(people: People) -> None:
     # INPUT-21, GANG-17
-    people.made(
+    people.submit(
         app("passing", user="ann"),
         app("next", user="bob"),
         ask("passing", annotations=marked("handed-on", min_available="1")),
@@ -317,7 +321,7 @@ def test_within_one_request_what_was_removed_is_free(people: People) -> None:
 
 def test_within_one_request_an_application_and_its_gang(people: People) -> None:
     # INPUT-19, INPUT-21, INPUT-22
-    people.made(gang_of("default/ann-1"), who="ann")
+    people.submit(gang_of("default/ann-1"), who="ann")
     errors = people.send(
         "bob",
         app("one-request"),
@@ -340,21 +344,21 @@ def test_within_one_request_an_application_and_its_gang(people: People) -> None:
 
 def test_a_name_that_another_lists_in_the_same_request_is_still_theirs(people: People) -> None:
     # INPUT-24
-    people.made(gang_of("lister", groups=["later"]), who="ann")
+    people.submit(gang_of("lister", groups=["later"]), who="ann")
 
     (error,) = people.send("bob", gang_of("later"))
     assert error == (
         "gang: 'default/later' is in a group with 'default/lister', which belongs to 'ann'"
     )
     assert people.send("ann", gang_of("later")) == [None]
-    people.made({"op": "remove_gang", "gang": "later"}, who="ann")
-    people.made({"op": "remove_gang", "gang": "lister"}, who="ann")
+    people.submit({"op": "remove_gang", "gang": "later"}, who="ann")
+    people.submit({"op": "remove_gang", "gang": "lister"}, who="ann")
     assert people.send("bob", gang_of("later")) == [None]
 
 
 def test_a_list_that_does_not_count_yet_cannot_tie_a_gang_later(people: People) -> None:
-    # INPUT-24: bob says which gangs he needs before anybody has them, and defines his own later.
-    people.made(
+    # INPUT-24: bob lists the gangs that he needs before they exist, and defines his own later.
+    people.submit(
         ask("of-bob", "early", annotations=marked("ties", groups='["default/tied"]')), who="bob"
     )
 
@@ -363,13 +367,13 @@ def test_a_list_that_does_not_count_yet_cannot_tie_a_gang_later(people: People) 
     assert "is in a group with 'default/ties', which belongs to 'bob'" in error
 
 
-# What somebody might try
+# What a user might try
 
 
 def test_nobody_spoils_the_gang_of_another(people: People) -> None:
     # INPUT-21
-    people.made(gang_of("big", 3))
-    people.made(app("bobs"), ask("bobs", "m", count=2, gang="big"), who="bob")
+    people.submit(gang_of("big", 3))
+    people.submit(app("bobs"), ask("bobs", "m", count=2, gang="big"), who="bob")
     before = people.gang("default/big")
     attacks = [
         ask("of-zoe", "more", annotations=marked("big", min_available="99")),
@@ -409,7 +413,7 @@ def test_what_the_guides_show_works_for_a_submitter(tmp_path: Path) -> None:
 def test_the_namespace_of_a_user_who_comes(tmp_path: Path) -> None:
     # INPUT-23, ACCESS-4
     with people_of(tmp_path) as people:
-        people.made(gang_of("carl/first"), who="bob")
+        people.submit(gang_of("carl/first"), who="bob")
         _, token = mint(Principal("carl", Role.READER, "carl"))
         append(tmp_path / "tokens", token)
         people.served.process.send_signal(signal.SIGHUP)
@@ -434,12 +438,12 @@ def test_a_gang_belongs_to_the_same_user_after_a_start(tmp_path: Path, way: str)
         "default/free": None,
     }
     with people_of(tmp_path, *state) as people:
-        people.made(
+        people.submit(
             app("of-ann", user="ann"),
             app("of-bob", user="bob"),
             gang_of("default/defined", user="ann"),
             applied(pod_group("default/object", "ann")),
-            spoken("bob")("default/spoken"),
+            defining_member("bob")("default/spoken"),
             gang_of("default/member", 5),
             member("bob")("default/member"),
             member("ann")("default/member"),
@@ -457,12 +461,12 @@ def test_a_gang_belongs_to_the_same_user_after_a_start(tmp_path: Path, way: str)
         (error,) = people.send("bob", gang_of("listed"))
         assert error is not None
         assert "which belongs to 'ann'" in error
-        people.made(member("bob")("default/free"), who="bob")
+        people.submit(member("bob")("default/free"), who="bob")
         (error,) = people.send("ann", member("ann")("default/free"))
         assert error == "gang: 'default/free' belongs to 'bob'"
 
 
-# Whatever somebody sends, the things of others stay as they are
+# Whatever a user sends, the things of others stay as they are
 
 
 GANGS: Final = ("default/a", "default/b", "default/c", "default/d", "ann/own", "bob/own")
@@ -470,7 +474,7 @@ SENDERS: Final = ("ann", "bob", "zoe")
 
 
 def random_event(chance: Random, who: str) -> Event:
-    """Return an event of somebody about anything of anybody."""
+    """Return an event of a user about an application, ask or gang of any user."""
     gang, other = chance.choice(GANGS), chance.choice(GANGS)
     owner = who if chance.random() < 0.7 else chance.choice(SENDERS)
     name = f"{owner}-{chance.randrange(2)}"
@@ -501,7 +505,7 @@ def random_event(chance: Random, who: str) -> Event:
     return chance.choices(ops, weights)[0]()
 
 
-def listed(people: People, what: str) -> list[dict[str, Any]]:
+def items_of(people: People, what: str) -> list[dict[str, Any]]:
     answer = people.served.client.get(
         f"/api/v1/{what}?limit=1000", headers=people.headers("reader")
     )
@@ -510,21 +514,21 @@ def listed(people: People, what: str) -> list[dict[str, Any]]:
 
 
 @attrs.frozen
-class Things:
-    """What there is, by its user, and the groups of gangs."""
+class Inventory:
+    """The applications and asks by their users, and the gangs with their groups."""
 
     apps: Mapping[str, str]
     asks: Mapping[str, tuple[str, str, str | None]]
     gangs: Mapping[str, dict[str, Any]]
 
     @classmethod
-    def of(cls, people: People) -> Things:
-        apps = {one["app"]: one["user"] for one in listed(people, "apps")}
+    def of(cls, people: People) -> Inventory:
+        apps = {one["app"]: one["user"] for one in items_of(people, "apps")}
         asks = {
             f"{one['app']}/{one['ask']}": (apps[one["app"]], one["place"], one["gang"])
-            for one in listed(people, "asks")
+            for one in items_of(people, "asks")
         }
-        return cls(apps, asks, {one["gang"]: one for one in listed(people, "gangs")})
+        return cls(apps, asks, {one["gang"]: one for one in items_of(people, "gangs")})
 
     def besides(self, who: str) -> object:
         """Return all that belongs to others."""
@@ -553,7 +557,7 @@ class Things:
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
-    """A server with nothing of anybody."""
+    """A server without applications and gangs."""
     with people_of(tmp_path_factory.mktemp("crowd")) as found:
         yield found
 
@@ -562,15 +566,15 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
 def test_whatever_is_sent_the_things_of_others_stay(crowd: People, seed: int) -> None:
     # INPUT-11, INPUT-21, INPUT-22, INPUT-23, INPUT-24, INPUT-8
     chance = Random(seed)
-    before, carried_out = Things.of(crowd), 0
+    before, carried_out = Inventory.of(crowd), 0
     for _ in range(60):
         who = chance.choice(SENDERS)
         events = [random_event(chance, who) for _ in range(chance.randrange(1, 6))]
-        told = crowd.send(who, *events, dry_run="true")
-        assert crowd.send(who, *events) == told
-        carried_out += told.count(None)
-        after = Things.of(crowd)
-        assert after.besides(who) == before.besides(who), (who, events, told)
+        errors = crowd.send(who, *events, dry_run="true")
+        assert crowd.send(who, *events) == errors
+        carried_out += errors.count(None)
+        after = Inventory.of(crowd)
+        assert after.besides(who) == before.besides(who), (who, events, errors)
         after.check()
         before = after
     assert carried_out > 20

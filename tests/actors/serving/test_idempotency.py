@@ -101,7 +101,7 @@ def test_a_key_is_short_and_printable(served: Served, key: str) -> None:
     assert "must be 1 to 255 printable characters" in answer.json()["detail"]
 
 
-def test_a_key_whose_request_is_under_way_is_told_to_come_again() -> None:
+def test_a_repeat_while_the_request_is_under_way_has_to_come_again() -> None:
     # INPUT-7
     repeats = IdempotencyKeys(None)
     request = RequestKey("ann", "k", b"digest")

@@ -1,4 +1,4 @@
-"""The ledger knows of everything that exists, and of nothing else (REST-26).
+"""The ledger has an entry for everything that exists, and for nothing else (REST-26).
 
 The asks that have ended and what users have used, against a naive count (LISTS-15, LISTS-20),
 and found in the kept batches (LISTS-16, LISTS-18).
@@ -36,12 +36,12 @@ from muster_core.events import (
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
 from tests.actors.serving.histories import (
-    HeardScheduler,
-    Live,
+    LedgerScheduler,
+    StoredScheduler,
     in_ledger,
     in_state,
-    look_again,
     play,
+    reconcile_ledger,
     whole,
 )
 from tests.naive.back_off_strategies import back_offs
@@ -56,15 +56,15 @@ from tests.share import share
 _ANY = scenarios() | gang_scenarios() | evictions() | operations() | back_offs() | devices()
 
 
-def _agrees(heard: HeardScheduler) -> None:
-    assert in_ledger(heard.ledger) == in_state(heard.plain.snapshot())
-    assert not heard.ledger.book.is_stale
-    assert not heard.ledger.book.ended
-    assert not heard.ledger.book.leaving
+def _check_agreement(scheduler: LedgerScheduler) -> None:
+    assert in_ledger(scheduler.ledger) == in_state(scheduler.plain.snapshot())
+    assert not scheduler.ledger.book.is_stale
+    assert not scheduler.ledger.book.ended
+    assert not scheduler.ledger.book.leaving
 
 
-def _runs(heard: HeardScheduler) -> None:
-    snapshot, history = heard.plain.snapshot(), heard.ledger.book.history
+def _check_running(scheduler: LedgerScheduler) -> None:
+    snapshot, history = scheduler.plain.snapshot(), scheduler.ledger.book.history
     running = [app for app in snapshot.apps.values() if app.state in ("Starting", "Running")]
     held = [ask for app in snapshot.apps.values() for ask in app.asks if ask.node is not None]
     assert (history.apps, history.containers) == (len(running), len(held))
@@ -73,51 +73,51 @@ def _runs(heard: HeardScheduler) -> None:
 @share(0.3)
 @given(scenarios())
 def test_it_knows_what_exists(scenario: list[Step]) -> None:
-    play(scenario, _agrees)
+    play(scenario, _check_agreement)
 
 
 @share(0.3)
 @given(gang_scenarios())
 def test_it_knows_what_exists_with_gangs_and_objects(scenario: list[Step]) -> None:
-    play(scenario, _agrees)
+    play(scenario, _check_agreement)
 
 
 @share(0.3)
 @given(evictions() | operations() | back_offs())
 def test_it_knows_what_exists_with_evictions_operators_and_retries(scenario: list[Step]) -> None:
-    play(scenario, _agrees)
+    play(scenario, _check_agreement)
 
 
 @share(0.3)
 @given(_ANY)
 def test_it_counts_what_runs(scenario: list[Step]) -> None:
-    play(scenario, _runs)
+    play(scenario, _check_running)
 
 
 @share(0.3)
 @given(_ANY, st.floats(0, 1))
 def test_saved_and_loaded_it_goes_on_as_if_never_saved(scenario: list[Step], part: float) -> None:
-    heard = play(scenario, lambda _: None)
+    scheduler = play(scenario, lambda _: None)
     first, second = Ledger(), Ledger()
-    place = round(part * len(heard.heard))
-    for one in heard.heard[:place]:
+    place = round(part * len(scheduler.batches))
+    for one in scheduler.batches[:place]:
         all_at_once(first.observe(*one))
     all_at_once(second.load(all_at_once(first.save())))
     assert whole(second) == whole(first)
-    for one in heard.heard[place:]:
+    for one in scheduler.batches[place:]:
         all_at_once(second.observe(*one))
-    assert whole(second) == whole(heard.ledger)
+    assert whole(second) == whole(scheduler.ledger)
 
 
 @share(0.3)
 @given(_ANY, st.floats(0, 1))
 def test_what_it_never_heard_of_it_finds_in_the_state(scenario: list[Step], part: float) -> None:
-    heard = play(scenario[: round(part * len(scenario))], lambda _: None)
+    scheduler = play(scenario[: round(part * len(scenario))], lambda _: None)
     late = Ledger()
-    look_again(heard, late)
-    known, state = in_ledger(late), in_state(heard.plain.snapshot())
+    reconcile_ledger(scheduler, late)
+    known, state = in_ledger(late), in_state(scheduler.plain.snapshot())
     asks = [key for key in state if key[0] == "ask"]
-    # Whether an ask is bound shows in an instant that nobody knows.
+    # A bound ask has an instant, which a later ledger does not know.
     assert [late.ask(*key[1:]) is not None for key in asks] == [True] * len(asks)
     for key in asks:
         del known[key], state[key]
@@ -133,7 +133,7 @@ _ANY_LIVES = scenarios() | gang_scenarios() | evictions() | operations() | back_
 @final
 @attrs.define
 class _Ask:
-    """An ask in the naive count: what the log says of it."""
+    """An ask in the naive count, from the log."""
 
     held_us: int = 0
     ran_us: int = 0
@@ -141,53 +141,55 @@ class _Ask:
     bound_us: int | None = None
 
 
-def _naive(heard: HeardScheduler) -> tuple[Counter[str], list[tuple[object, ...]]]:
+def _naive_account(scheduler: LedgerScheduler) -> tuple[Counter[str], list[tuple[object, ...]]]:
     """Return for how long asks held nodes, by application, and how asks ended, from the log."""
     asks: dict[tuple[str | None, str | None], _Ask] = defaultdict(_Ask)
     held: Counter[str] = Counter()
     ended: list[tuple[object, ...]] = []
-    for one in heard.plain.announced:
-        said, key = one.decision, (one.decision.app, one.decision.ask)
-        if said.kind in _HOLDS:
+    for one in scheduler.plain.announced:
+        decision, key = one.decision, (one.decision.app, one.decision.ask)
+        if decision.kind in _HOLDS:
             ask = asks[key]
             ask.since_us = one.at_us if ask.since_us is None else ask.since_us
-            if said.kind is Kind.BOUND:
+            if decision.kind is Kind.BOUND:
                 ask.bound_us = one.at_us
-        elif said.kind is Kind.RELEASED:
+        elif decision.kind is Kind.RELEASED:
             ask = asks[key]
             if ask.since_us is not None:
                 ask.held_us += one.at_us - ask.since_us
-                held[said.app or ""] += one.at_us - ask.since_us
+                held[decision.app or ""] += one.at_us - ask.since_us
             if ask.bound_us is not None:
                 ask.ran_us += one.at_us - ask.bound_us
             ask.since_us = ask.bound_us = None
-            if said.reason in GONE:
-                ended.append((one.seq, *key, said.node, said.reason, ask.held_us, ask.ran_us))
-                if said.reason is not Reason.FAILED:
+            if decision.reason in GONE:
+                ended.append(
+                    (one.seq, *key, decision.node, decision.reason, ask.held_us, ask.ran_us)
+                )
+                if decision.reason is not Reason.FAILED:
                     del asks[key]
-    now_us = heard.ledger.at_us
+    now_us = scheduler.ledger.at_us
     for (app, _), ask in asks.items():
         held[app or ""] += 0 if ask.since_us is None else now_us - ask.since_us
     return held, ended
 
 
-def _told(life: EndedAsk) -> tuple[object, ...]:
+def _summary_of(life: EndedAsk) -> tuple[object, ...]:
     return life.seq, life.app, life.ask, life.node, life.held_us, life.ran_us
 
 
 @share(0.3)
 @given(_ANY_LIVES)
 def test_each_life_is_as_the_log_says(scenario: list[Step]) -> None:
-    heard = play(scenario, lambda _: None)
-    _, ended = _naive(heard)
-    lives = list(heard.ledger.book.lives.kept)
+    scheduler = play(scenario, lambda _: None)
+    _, ended = _naive_account(scheduler)
+    lives = list(scheduler.ledger.book.lives.kept)
     by_seq = {seq: (seq, app, ask, node, us, ran) for seq, app, ask, node, _, us, ran in ended}
     failed = {seq for seq, *_, reason, _, _ in ended if reason is Reason.FAILED}
     # Who has failed may have had a retry left; the next test has those.
     sure = [life for life in lives if life.seq not in failed]
     assert {life.seq for life in sure} == {*by_seq} - failed
     if not failed:
-        assert [_told(life) for life in sure] == [by_seq[life.seq] for life in sure]
+        assert [_summary_of(life) for life in sure] == [by_seq[life.seq] for life in sure]
     assert [life.seq for life in lives] == sorted(life.seq for life in lives)
     for seq, _, _, _, reason, _, _ in ended:
         life = next((one for one in lives if one.seq == seq), None)
@@ -198,13 +200,13 @@ def test_each_life_is_as_the_log_says(scenario: list[Step]) -> None:
 @share(0.3)
 @given(_ANY_LIVES)
 def test_users_have_used_what_their_asks_held(scenario: list[Step]) -> None:
-    heard = play(scenario, lambda _: None)
-    now_us = heard.ledger.at_us
-    accounts = heard.ledger.accounts()
+    scheduler = play(scenario, lambda _: None)
+    now_us = scheduler.ledger.at_us
+    accounts = scheduler.ledger.accounts()
     naive: Counter[str] = Counter()
-    for life in heard.ledger.book.lives.kept:
+    for life in scheduler.ledger.book.lives.kept:
         naive.update({(life.user or "") + "/" + k: area for k, area in life.areas.items()})
-    for app in heard.ledger.book.apps.values():
+    for app in scheduler.ledger.book.apps.values():
         user = app.event.user or ""
         for ask in app.asks.values():
             now = 0 if ask.taken_us is None else now_us - ask.taken_us
@@ -217,7 +219,7 @@ def test_users_have_used_what_their_asks_held(scenario: list[Step]) -> None:
         for kind, area in account.used(now_us).areas.items()
     }
     assert known == {name: area for name, area in naive.items() if area}
-    ended = Counter((life.user or "", life.ending) for life in heard.ledger.book.lives.kept)
+    ended = Counter((life.user or "", life.ending) for life in scheduler.ledger.book.lives.kept)
     assert ended == {
         (user, ending): count
         for user, account in accounts.users.items()
@@ -256,14 +258,14 @@ def test_use_since_an_instant(changes: list[tuple[int, int]], since_us: int) -> 
     assert len(account.marks) < 48 + 24 + 95
 
 
-def _begun() -> HeardScheduler:
-    heard = HeardScheduler()
-    heard.batch(0, [AddApp("a", "root.q", "sue"), AddNode("n", ONE), AddAsk("a", "x", ONE)])
-    return heard
+def _with_running_ask() -> LedgerScheduler:
+    scheduler = LedgerScheduler()
+    scheduler.batch(0, [AddApp("a", "root.q", "sue"), AddNode("n", ONE), AddAsk("a", "x", ONE)])
+    return scheduler
 
 
-def _last(heard: HeardScheduler) -> EndedAsk:
-    return heard.ledger.book.lives.kept[-1]
+def _last(scheduler: LedgerScheduler) -> EndedAsk:
+    return scheduler.ledger.book.lives.kept[-1]
 
 
 # DECISION-11
@@ -279,9 +281,9 @@ def _last(heard: HeardScheduler) -> EndedAsk:
     ],
 )
 def test_how_a_release_ends_an_ask(release: Release, ending: str) -> None:
-    heard = _begun()
-    heard.batch(5 * SECOND_US, [release])
-    life = _last(heard)
+    scheduler = _with_running_ask()
+    scheduler.batch(5 * SECOND_US, [release])
+    life = _last(scheduler)
     assert (life.ending, life.message, life.exited) == (ending, release.message, release.exited)
     assert (life.came_us, life.started_us, life.ended_us) == (0, 0, 5 * SECOND_US)
     assert (life.wait_us, life.ran_us, life.areas) == (
@@ -293,20 +295,20 @@ def test_how_a_release_ends_an_ask(release: Release, ending: str) -> None:
 
 
 def test_an_ask_that_was_given_up_has_failed() -> None:
-    heard = _begun()
-    heard.batch(SECOND_US, [BindFailed("a", "x", "no such image"), RemoveAsk("a", "x")])
-    assert (_last(heard).ending, _last(heard).message) == ("failed", "no such image")
-    heard.batch(2 * SECOND_US, [AddAsk("a", "x", ONE)])
-    heard.batch(3 * SECOND_US, [BindFailed("a", "x", "no such image")])
-    heard.batch(3 * SECOND_US, [Release("a", "x", Outcome.CANCELLED)])
-    assert (_last(heard).ending, _last(heard).message) == ("cancelled", None)
+    scheduler = _with_running_ask()
+    scheduler.batch(SECOND_US, [BindFailed("a", "x", "no such image"), RemoveAsk("a", "x")])
+    assert (_last(scheduler).ending, _last(scheduler).message) == ("failed", "no such image")
+    scheduler.batch(2 * SECOND_US, [AddAsk("a", "x", ONE)])
+    scheduler.batch(3 * SECOND_US, [BindFailed("a", "x", "no such image")])
+    scheduler.batch(3 * SECOND_US, [Release("a", "x", Outcome.CANCELLED)])
+    assert (_last(scheduler).ending, _last(scheduler).message) == ("cancelled", None)
 
 
 def test_a_name_that_is_used_again_has_several_lives() -> None:
-    heard = _begun()
-    heard.batch(SECOND_US, [Release("a", "x"), AddAsk("a", "x", ONE)])
-    heard.batch(3 * SECOND_US, [Release("a", "x", Outcome.FAILED)])
-    lives = heard.ledger.book.lives.kept
+    scheduler = _with_running_ask()
+    scheduler.batch(SECOND_US, [Release("a", "x"), AddAsk("a", "x", ONE)])
+    scheduler.batch(3 * SECOND_US, [Release("a", "x", Outcome.FAILED)])
+    lives = scheduler.ledger.book.lives.kept
     assert [(one.ask, one.ending, one.ran_us) for one in lives] == [
         ("x", "completed", SECOND_US),
         ("x", "failed", 2 * SECOND_US),
@@ -321,14 +323,14 @@ def test_a_name_that_is_used_again_has_several_lives() -> None:
 
 
 def test_only_the_latest_lives_are_kept() -> None:
-    heard = _begun()
-    lives = heard.ledger.book.lives = EndedAsks(3)
+    scheduler = _with_running_ask()
+    lives = scheduler.ledger.book.lives = EndedAsks(3)
     for number in range(5):
-        heard.batch(number * SECOND_US, [Release("a", "x"), AddAsk("a", "x", ONE)])
+        scheduler.batch(number * SECOND_US, [Release("a", "x"), AddAsk("a", "x", ONE)])
     assert [life.ended_us for life in lives.kept] == [2 * SECOND_US, 3 * SECOND_US, 4 * SECOND_US]
     assert 0 < lives.after_seq < lives.kept[0].seq
     again = Ledger()
-    all_at_once(again.load(all_at_once(heard.ledger.save())))
+    all_at_once(again.load(all_at_once(scheduler.ledger.save())))
     assert list(again.book.lives.kept) == list(lives.kept)
     assert again.book.lives.after_seq == lives.after_seq
 
@@ -342,12 +344,15 @@ def test_the_accounts_are_bounded_and_lose_nothing() -> None:
         account.take({"vcore": 1}, number * SECOND_US)
         account.give_back({"vcore": 1}, number * SECOND_US + 1)
     assert len(accounts.users) == MOST
-    told = list(accounts.labelled((MOST + NAMED) * SECOND_US))
-    assert [name for name, _, _ in told] == [*(f"user-{number}" for number in range(NAMED)), None]
-    assert sum(used.areas["vcore"] for _, _, used in told) == MOST + NAMED
+    labelled = list(accounts.labelled((MOST + NAMED) * SECOND_US))
+    assert [name for name, _, _ in labelled] == [
+        *(f"user-{number}" for number in range(NAMED)),
+        None,
+    ]
+    assert sum(used.areas["vcore"] for _, _, used in labelled) == MOST + NAMED
 
 
-def test_hours_are_told_as_people_count_them() -> None:
+def test_hours_are_reported_as_people_count_them() -> None:
     areas = {"nvidia.com/gpu": 2 * 3600, "vcore": 1500 * 3600, "memory": 3 * 2**30 * 1800}
     assert hours_text(areas) == "1.5 vcore h, 1.5 GiB h, 2 nvidia.com/gpu h"
 
@@ -355,12 +360,12 @@ def test_hours_are_told_as_people_count_them() -> None:
 _NOBODY = Flag()
 
 
-def _all(live: Live) -> list[EndedAsk]:
+def _all_lives(live: StoredScheduler) -> list[EndedAsk]:
     """Return all lives that the running service knows, latest first."""
     return [*reversed(live.ledger.book.lives.kept)]
 
 
-def _entered(live: Live) -> tuple[int, int]:
+def _position(live: StoredScheduler) -> tuple[int, int]:
     return live.machine.batches, live.machine.requests
 
 
@@ -383,44 +388,44 @@ def _pages(
 )
 def test_pages_of_the_kept_history(scenario: list[Step], checkpoints: set[int], most: int) -> None:
     with TemporaryDirectory() as folder:
-        live = Live(Path(folder) / "state", checkpoints)
+        live = StoredScheduler(Path(folder) / "state", checkpoints)
         live.play(scenario)
-        known, entered = _all(live), _entered(live)
+        known, entered = _all_lives(live), _position(live)
         past = KeptEndedAsks(live.close())
         assert _pages(past, EndedAskFilter(), entered, most) == known
         for life in known:
-            asked = EndedAskQuery(EndedAskFilter(app=life.app, ask=life.ask), 10**9, 1, entered)
+            query = EndedAskQuery(EndedAskFilter(app=life.app, ask=life.ask), 10**9, 1, entered)
             last = next(one for one in known if (one.app, one.ask) == (life.app, life.ask))
-            assert past.last(life.app, life.ask, asked, _NOBODY) == last
+            assert past.last(life.app, life.ask, query, _NOBODY) == last
             since = EndedAskFilter(since_us=life.ended_us)
             expected = [one for one in known if one.ended_us >= life.ended_us]
             assert _pages(past, since, entered, 100) == expected
 
 
-def _kept(folder: Path) -> tuple[KeptEndedAsks, tuple[int, int]]:
-    live = Live(folder / "state", {2, 4})
+def _kept_lives(folder: Path) -> tuple[KeptEndedAsks, tuple[int, int]]:
+    live = StoredScheduler(folder / "state", {2, 4})
     live.run(0, [AddNode("n", ONE), AddApp("a", "root.q", "sue")])
     for number in range(6):
         live.run((2 * number + 1) * SECOND_US, [AddAsk("a", "x", ONE)])
         live.run((2 * number + 2) * SECOND_US, [Release("a", "x", message=f"{number}")])
-    entered = _entered(live)
+    entered = _position(live)
     return KeptEndedAsks(live.close()), entered
 
 
 def test_each_life_of_a_name(tmp_path: Path) -> None:
-    past, entered = _kept(tmp_path)
+    past, entered = _kept_lives(tmp_path)
     found = _pages(past, EndedAskFilter(user="sue", queue="root"), entered, 4)
     assert [life.message for life in found] == ["5", "4", "3", "2", "1", "0"]
     assert _pages(past, EndedAskFilter(user="bob"), entered, 4) == []
-    asked = EndedAskQuery(EndedAskFilter(app="a", ask="x"), found[2].seq, 1, entered)
-    last = past.last("a", "x", asked, _NOBODY)
+    query = EndedAskQuery(EndedAskFilter(app="a", ask="x"), found[2].seq, 1, entered)
+    last = past.last("a", "x", query, _NOBODY)
     assert last is not None
     assert last.message == "2"
-    assert past.last("a", "y", asked, _NOBODY) is None
+    assert past.last("a", "y", query, _NOBODY) is None
 
 
 def test_it_ends_when_nobody_waits(tmp_path: Path) -> None:
-    past, entered = _kept(tmp_path)
+    past, entered = _kept_lives(tmp_path)
     gone = Flag()
     gone.set()
     with pytest.raises(ClientGoneError):

@@ -1,4 +1,4 @@
-"""Where the service listens, under which names it answers, and what is refused at the start."""
+"""The addresses and host names of the service, and addresses that are refused at the start."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from muster.service.options import ServeOptions
 from muster.service.server.addresses import Address, ListenError
 from muster.service.startup_checks import problems_of
 from tests.actors.cli.helpers import run
-from tests.actors.serving.served import PATIENCE_S, Raw, Served
+from tests.actors.serving.served import PATIENCE_S, RawConnection, Served
 
 
 def refused(*arguments: str) -> str:
-    """Start a server that does not start; return what it says."""
+    """Start a server that is to refuse its options; return its output."""
     command = [sys.executable, "-m", "muster", "serve", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 2, ended.stderr
@@ -79,15 +79,15 @@ def test_an_open_address_is_refused_at_the_start() -> None:
 def test_an_address_that_is_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = refused(f"--listen=127.0.0.1:{port}", f"--state={tmp_path / 'state'}")
-        assert f"listen: 127.0.0.1:{port}: another process listens there" in told
+        output = refused(f"--listen=127.0.0.1:{port}", f"--state={tmp_path / 'state'}")
+        assert f"listen: 127.0.0.1:{port}: another process listens there" in output
     assert not (tmp_path / "state").exists()
 
 
 def test_an_address_that_this_machine_does_not_have(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("", encoding="utf-8")
-    told = refused("--listen=192.0.2.1:0", f"--tokens={tmp_path / 'tokens'}")
-    assert "listen: 192.0.2.1:0: Cannot assign requested address" in told
+    output = refused("--listen=192.0.2.1:0", f"--tokens={tmp_path / 'tokens'}")
+    assert "listen: 192.0.2.1:0: Cannot assign requested address" in output
 
 
 def test_several_addresses(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_the_socket_of_a_process_that_was_killed(tmp_path: Path) -> None:
 def test_the_socket_of_a_process_that_runs(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with Served(tmp_path, listen=[f"unix:{path}"]) as served:
-        told = refused(f"--listen=unix:{path}")
-        assert f"listen: unix:{path}: another process listens there" in told
+        output = refused(f"--listen=unix:{path}")
+        assert f"listen: unix:{path}: another process listens there" in output
         assert served.client.get("/healthz").status_code == 200
 
 
@@ -208,13 +208,13 @@ def test_limits_hold_with_tls(secure: Served) -> None:
 
 
 def test_plain_http_where_tls_is_spoken(secure: Served) -> None:
-    with Raw(secure.urls[0]) as raw:
+    with RawConnection(secure.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", "Host: localhost", "")
         assert b"200" not in raw.rest()
     assert secure.client.get("/healthz").status_code == 200
 
 
-def test_a_command_is_told_which_of_http_and_https_is_wrong(secure: Served, named: Served) -> None:
+def test_a_command_reports_which_of_http_and_https_is_wrong(secure: Served, named: Served) -> None:
     # CLIENT-2
     for url, wrong, scheme in (
         (secure.urls[0], "http://", "https://"),
@@ -226,7 +226,7 @@ def test_a_command_is_told_which_of_http_and_https_is_wrong(secure: Served, name
 
 
 def test_a_handshake_that_takes_too_long(secure: Served) -> None:
-    with Raw(secure.urls[0]) as raw:
+    with RawConnection(secure.urls[0]) as raw:
         assert raw.rest() == b""
 
 
@@ -238,8 +238,8 @@ def test_a_client_that_does_not_trust_it(secure: Served) -> None:
 
 def test_a_certificate_that_is_none(tmp_path: Path, authority: Authority) -> None:
     (tmp_path / "nonsense").write_text("nonsense", encoding="utf-8")
-    told = refused(f"--tls-cert={tmp_path / 'nonsense'}", authority.arguments[1])
-    assert f"TLS: {tmp_path / 'nonsense'} with " in told
+    output = refused(f"--tls-cert={tmp_path / 'nonsense'}", authority.arguments[1])
+    assert f"TLS: {tmp_path / 'nonsense'} with " in output
 
 
 # ACCESS-8: the names under which it answers
@@ -289,7 +289,7 @@ def test_a_name_that_it_has(named: Served, host: str) -> None:
     ],
 )
 def test_a_name_that_it_does_not_have(named: Served, host: str) -> None:
-    with Raw(named.urls[0]) as raw:
+    with RawConnection(named.urls[0]) as raw:
         raw.send("GET /healthz HTTP/1.1", f"Host: {host}", "Connection: close", "")
         status, answer = raw.answer()
     assert status == 421, answer
@@ -298,7 +298,7 @@ def test_a_name_that_it_does_not_have(named: Served, host: str) -> None:
 
 def test_no_name_and_several_names(named: Served) -> None:
     for version, headers in (("1.1", ()), ("1.0", ()), ("1.1", ("Host: localhost",) * 2)):
-        with Raw(named.urls[0]) as raw:
+        with RawConnection(named.urls[0]) as raw:
             raw.send(f"GET /healthz HTTP/{version}", *headers, "Connection: close", "")
             assert raw.answer()[0] == 400
 

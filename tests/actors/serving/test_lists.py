@@ -1,5 +1,4 @@
-"""Lists of the service: what a scheduler has, selections, filters, fields, and pages while things
-come and go.
+"""Lists of the service: items, selections, filters, fields, and pages while things come and go.
 
 LISTS-1, LISTS-2, LISTS-3, LISTS-4, LISTS-5, LISTS-6, LISTS-7, LISTS-8, LISTS-9, LISTS-10,
 LISTS-12.
@@ -32,8 +31,8 @@ from muster_core.resources import Resources
 from muster_core.snapshots import AskPlace
 from muster_core.structures.steps import all_at_once, in_pieces
 from tests.actors.samples import reserved
-from tests.actors.serving.served import Here
-from tests.actors.serving.truth import PLACES, Item, Truth, fill, same
+from tests.actors.serving.served import ServiceThread
+from tests.actors.serving.truth import PLACES, Item, Truth, compare_items, fill
 from tests.core.building import configuration, queue
 
 CONFIG = """
@@ -81,11 +80,11 @@ EVENTS: tuple[dict[str, object], ...] = (
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]:
     folder = tmp_path_factory.mktemp("asks")
     config = folder / "queues.yaml"
     config.write_text(CONFIG, encoding="utf-8")
-    with Here(config=config) as running:
+    with ServiceThread(config=config) as running:
         # One request each, as a bind can only fail in a later batch.
         for event in EVENTS:
             running.post(event)
@@ -96,9 +95,9 @@ def names(items: list[dict[str, Any]]) -> list[str]:
     return [f"{item['app']}/{item['ask']}" for item in items]
 
 
-def test_the_answer_names_the_batch(here: Here) -> None:
+def test_the_answer_names_the_batch(service: ServiceThread) -> None:
     for one in LISTS:
-        page = here.get(f"/api/v1/{one}")
+        page = service.get(f"/api/v1/{one}")
 
         assert list(page) == ["batch", "at", "time", "items", "next"]
         assert page["batch"] == 1 + len(EVENTS)
@@ -109,8 +108,8 @@ def test_the_answer_names_the_batch(here: Here) -> None:
         assert page["time"].endswith("Z")
 
 
-def test_asks_have_what_is_known_of_them(here: Here) -> None:
-    item = here.get("/api/v1/asks/job/small")["item"]
+def test_asks_have_what_is_known_of_them(service: ServiceThread) -> None:
+    item = service.get("/api/v1/asks/job/small")["item"]
 
     assert item["command"] == ["sleep", "1"]
     assert item["env"] == {"A": "b"}
@@ -119,14 +118,14 @@ def test_asks_have_what_is_known_of_them(here: Here) -> None:
     assert item["place"] == "bound"
     assert item["came"] <= item["taken"] <= item["bound"]
     assert item["since"] is item["reason"] is item["message"] is None
-    flaky = here.get("/api/v1/asks/test/flaky")["item"]
+    flaky = service.get("/api/v1/asks/test/flaky")["item"]
     assert flaky["place"] == "pending"
     assert flaky["reason"] == "BackingOff"
     assert "it is not tried before" in flaky["message"]
     assert flaky["failed_binds"] == 1
     assert flaky["backs_off_until"] == pytest.approx(flaky["last_failed"] + 3600)
     assert flaky["node"] is flaky["taken"] is flaky["bound"] is None
-    choosy = here.get("/api/v1/asks/test/choosy")["item"]
+    choosy = service.get("/api/v1/asks/test/choosy")["item"]
     assert choosy["selector"] == {"disk": "ssd"}
     assert choosy["tolerations"] == [{"key": "old", "operator": "Exists"}]
     one_of = {"key": "zone", "operator": "In", "values": ["a", "b"]}
@@ -134,20 +133,20 @@ def test_asks_have_what_is_known_of_them(here: Here) -> None:
     assert (flaky["tolerations"], flaky["affinity"]) == ([], None)
 
 
-def test_applications_have_what_is_known_of_them(here: Here) -> None:
-    item = here.get("/api/v1/apps/test")["item"]
+def test_applications_have_what_is_known_of_them(service: ServiceThread) -> None:
+    item = service.get("/api/v1/apps/test")["item"]
 
     assert item["tags"] == {"k": "v"}
     assert item["came"] is not None
     assert [one["state"] for one in item["states"]][:2] == ["New", "Accepted"]
-    assert here.get("/api/v1/apps/shop")["item"]["groups"] == ["g"]
+    assert service.get("/api/v1/apps/shop")["item"]["groups"] == ["g"]
 
 
 # LISTS-5
 
 
-def test_queues_say_which_limit_they_hit(here: Here) -> None:
-    queues = {one["queue"]: one for one in here.all("/api/v1/queues")}
+def test_queues_say_which_limit_they_hit(service: ServiceThread) -> None:
+    queues = {one["queue"]: one for one in service.all("/api/v1/queues")}
 
     assert queues["root.prod.web"]["hits"] == ["vcore"]
     assert queues["root.prod.web"]["overused"]
@@ -157,28 +156,31 @@ def test_queues_say_which_limit_they_hit(here: Here) -> None:
     assert not queues["root.prod"]["leaf"]
     assert queues["root.prod.jobs"]["parent"] == "root.prod"
     assert queues["root.dev"]["properties"] == {"bind.retry.delay": "1h"}
-    assert here.get("/api/v1/queues/PROD")["item"]["below"] == ["root.prod.jobs", "root.prod.web"]
+    assert service.get("/api/v1/queues/PROD")["item"]["below"] == [
+        "root.prod.jobs",
+        "root.prod.web",
+    ]
 
 
 # LISTS-8
 
 
-def test_gangs_say_how_long_they_wait(here: Here) -> None:
-    (gang,) = here.all("/api/v1/gangs")
+def test_gangs_say_how_long_they_wait(service: ServiceThread) -> None:
+    (gang,) = service.all("/api/v1/gangs")
 
     assert gang["gang"] == "default/ring"
     assert gang["definition"]["wait_time"] == 7200
     assert gang["definition"]["topology"] == RING
     assert gang["members"] == {"pending": 1, "parked": 0, "waiting": 0, "bound": 0}
     assert gang["missing"] == 2
-    assert here.get("/api/v1/gangs/ring")["item"]["asks"]["pending"] == ["test/member"]
+    assert service.get("/api/v1/gangs/ring")["item"]["asks"]["pending"] == ["test/member"]
 
 
 # LISTS-9
 
 
-def test_nodes_say_what_stands_on_them(here: Here) -> None:
-    nodes = here.all("/api/v1/nodes")
+def test_nodes_say_what_stands_on_them(service: ServiceThread) -> None:
+    nodes = service.all("/api/v1/nodes")
 
     assert [node["node"] for node in nodes] == ["n1", "n2"]
     assert sum(node["count"] for node in nodes) == 5
@@ -187,7 +189,7 @@ def test_nodes_say_what_stands_on_them(here: Here) -> None:
     for node in nodes:
         assert node["available"] == {"vcore": 8000 - node["used"].get("vcore", 0)}
         assert node["utilisation"] == pytest.approx(node["used"].get("vcore", 0) / 8000)
-        found = here.get(f"/api/v1/nodes/{node['node']}")["item"]["asks"]
+        found = service.get(f"/api/v1/nodes/{node['node']}")["item"]["asks"]
         assert len(found) == node["count"]
         assert all(one["bound"] is not None for one in found)
 
@@ -219,9 +221,11 @@ def test_nodes_say_what_stands_on_them(here: Here) -> None:
         ({"gang": "No Gang!"}, []),
     ],
 )
-def test_filters_together(here: Here, filters: dict[str, str], wanted: list[str]) -> None:
-    assert names(here.all("/api/v1/asks", **filters)) == wanted
-    assert names(here.all("/api/v1/asks", 1, **filters)) == wanted
+def test_filters_together(
+    service: ServiceThread, filters: dict[str, str], wanted: list[str]
+) -> None:
+    assert names(service.all("/api/v1/asks", **filters)) == wanted
+    assert names(service.all("/api/v1/asks", 1, **filters)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -234,27 +238,29 @@ def test_filters_together(here: Here, filters: dict[str, str], wanted: list[str]
         ({"queue": "none"}, []),
     ],
 )
-def test_filters_of_applications(here: Here, filters: dict[str, str], wanted: list[str]) -> None:
-    found = here.all("/api/v1/apps", 1, **filters)
+def test_filters_of_applications(
+    service: ServiceThread, filters: dict[str, str], wanted: list[str]
+) -> None:
+    found = service.all("/api/v1/apps", 1, **filters)
 
     assert [one["app"] for one in found if one["app"] != "test"] == wanted
 
 
-def test_fields(here: Here) -> None:
-    page = here.get("/api/v1/asks", fields="ask,app", limit=1)
+def test_fields(service: ServiceThread) -> None:
+    page = service.get("/api/v1/asks", fields="ask,app", limit=1)
 
     assert page["items"] == [{"app": "shop", "ask": "web-0"}]
-    single = here.get("/api/v1/asks/shop/web-0", fields="command,place")
+    single = service.get("/api/v1/asks/shop/web-0", fields="command,place")
     assert single["item"] == {"place": "bound", "command": None}
 
 
 @pytest.mark.parametrize("one", LISTS)
-def test_unknown_fields_are_refused(here: Here, one: str) -> None:
-    told = here.get(f"/api/v1/{one}", 400, fields="none")["detail"]
+def test_unknown_fields_are_refused(service: ServiceThread, one: str) -> None:
+    detail = service.get(f"/api/v1/{one}", 400, fields="none")["detail"]
 
-    assert told.startswith("fields: 'none': must be names out of ")
+    assert detail.startswith("fields: 'none': must be names out of ")
     # What only single items have is no field of a list.
-    assert here.get("/api/v1/asks", 400, fields="command")["parameter"] == "fields"
+    assert service.get("/api/v1/asks", 400, fields="command")["parameter"] == "fields"
 
 
 @pytest.mark.parametrize(
@@ -273,19 +279,21 @@ def test_unknown_fields_are_refused(here: Here, one: str) -> None:
         ("queues", "state", "x"),
     ],
 )
-def test_wrong_parameters_are_refused(here: Here, path: str, parameter: str, value: str) -> None:
-    told = here.get(f"/api/v1/{path}", 400, **{parameter: value})
+def test_wrong_parameters_are_refused(
+    service: ServiceThread, path: str, parameter: str, value: str
+) -> None:
+    problem = service.get(f"/api/v1/{path}", 400, **{parameter: value})
 
-    assert told["parameter"] == parameter
-    assert told["detail"].startswith(parameter)
+    assert problem["parameter"] == parameter
+    assert problem["detail"].startswith(parameter)
 
 
-def test_a_cursor_of_another_list_is_refused(here: Here) -> None:
-    after = here.get("/api/v1/nodes", limit=1)["next"]
+def test_a_cursor_of_another_list_is_refused(service: ServiceThread) -> None:
+    after = service.get("/api/v1/nodes", limit=1)["next"]
 
-    assert here.get("/api/v1/nodes", after=after)["next"] is None
+    assert service.get("/api/v1/nodes", after=after)["next"] is None
     for other in ("asks", "queues", "gangs", "apps"):
-        assert here.get(f"/api/v1/{other}", 400, after=after)["parameter"] == "after"
+        assert service.get(f"/api/v1/{other}", 400, after=after)["parameter"] == "after"
 
 
 @pytest.mark.parametrize(
@@ -301,11 +309,11 @@ def test_a_cursor_of_another_list_is_refused(here: Here) -> None:
         ("nodes/a/b/c", "'a/b/c' is unknown"),
     ],
 )
-def test_unknown_names(here: Here, path: str, meant: str) -> None:
-    told = here.get(f"/api/v1/{path}", 404)
+def test_unknown_names(service: ServiceThread, path: str, meant: str) -> None:
+    problem = service.get(f"/api/v1/{path}", 404)
 
-    assert told["title"] == "Not Found"
-    assert meant in told["detail"]
+    assert problem["title"] == "Not Found"
+    assert meant in problem["detail"]
 
 
 FEEDS = Path(__file__).parents[2] / "feeds"
@@ -315,7 +323,7 @@ DEVICES = FEEDS / "devices" / "shares_and_whole_ones.yaml"
 SOME = sorted({DEVICES, *sorted(one for one in FEEDS.rglob("*.yaml"))[::EVERY_SO_MANY]})
 
 
-def differences(here: Here, truth: Truth) -> Iterator[str]:
+def differences(service: ServiceThread, truth: Truth) -> Iterator[str]:
     for name, wanted in (
         ("queues", truth.queues()),
         ("apps", truth.apps()),
@@ -324,14 +332,14 @@ def differences(here: Here, truth: Truth) -> Iterator[str]:
         ("nodes", truth.nodes()),
     ):
         for limit in (1000, 3):
-            for told in same(here.all(f"/api/v1/{name}", limit), wanted):
-                yield f"{name}: {told}"
-    yield from of_filters(here, truth.asks())
-    yield from of_singles(here, truth)
+            for difference in compare_items(service.all(f"/api/v1/{name}", limit), wanted):
+                yield f"{name}: {difference}"
+    yield from differences_of_filters(service, truth.asks())
+    yield from differences_of_single_items(service, truth)
 
 
-def of_filters(here: Here, asks: list[Item]) -> Iterator[str]:
-    """Compare what filters give with what they leave of all asks."""
+def differences_of_filters(service: ServiceThread, asks: list[Item]) -> Iterator[str]:
+    """Compare the answers to filters with the filtered list of all asks."""
     codes = {ask["reason"] for ask in asks if ask["reason"] is not None}
     filters: list[tuple[str, str, list[Item]]] = [
         *(("state", place, [ask for ask in asks if ask["place"] == place]) for place in PLACES),
@@ -351,35 +359,37 @@ def of_filters(here: Here, asks: list[Item]) -> Iterator[str]:
         ),
     ]
     for field, value, wanted in filters:
-        for told in same(here.all("/api/v1/asks", 2, **{field: value}), wanted):
-            yield f"asks?{field}={value}: {told}"
+        for difference in compare_items(service.all("/api/v1/asks", 2, **{field: value}), wanted):
+            yield f"asks?{field}={value}: {difference}"
 
 
-def of_singles(here: Here, truth: Truth) -> Iterator[str]:
+def differences_of_single_items(service: ServiceThread, truth: Truth) -> Iterator[str]:
     for item in truth.queues():
-        found = here.get(f"/api/v1/queues/{quote(item['queue'], safe='')}")
-        yield from same([found["item"]], [item])
+        found = service.get(f"/api/v1/queues/{quote(item['queue'], safe='')}")
+        yield from compare_items([found["item"]], [item])
     for item in truth.apps():
-        found = here.get(f"/api/v1/apps/{item['app']}")
-        yield from same([found["item"]], [item])
+        found = service.get(f"/api/v1/apps/{item['app']}")
+        yield from compare_items([found["item"]], [item])
     for item in truth.asks()[:10]:
         path = f"/api/v1/asks/{item['app']}/{item['ask']}"
-        yield from same([here.get(path)["item"]], [item])
+        yield from compare_items([service.get(path)["item"]], [item])
         explanation = truth.scheduler.explain_fully(item["app"], item["ask"])
-        why = here.get(f"{path}/why")["item"]
-        yield from same([why], [as_json(explanation_map(explanation))])
+        why = service.get(f"{path}/why")["item"]
+        yield from compare_items([why], [as_json(explanation_map(explanation))])
     for name, members in truth.members().items():
-        item = here.get(f"/api/v1/gangs/{name}")["item"]
-        yield from same([item], [{"asks": {**members}}])
+        item = service.get(f"/api/v1/gangs/{name}")["item"]
+        yield from compare_items([item], [{"asks": {**members}}])
     held = truth.asks()
     for item in truth.nodes():
-        found = here.get(f"/api/v1/nodes/{item['node']}")["item"]
-        yield from same([found], [item])
+        found = service.get(f"/api/v1/nodes/{item['node']}")["item"]
+        yield from compare_items([found], [item])
         assert found["reserved"] == truth.reserved(item["node"])
         assert len(found["asks"]) == item["count"] == sum(found["queues"].values())
         assert all(ask["place"] in {"waiting", "bound"} for ask in found["asks"])
         there = [ask for ask in held if ask["node"] == item["node"]]
-        yield from same(found["asks"], [{name: ask[name] for name in OF_A_NODE} for ask in there])
+        yield from compare_items(
+            found["asks"], [{name: ask[name] for name in OF_A_NODE} for ask in there]
+        )
 
 
 def as_json(value: dict[str, object]) -> Item:
@@ -392,11 +402,11 @@ def as_json(value: dict[str, object]) -> Item:
 # LISTS-14
 def test_reservations(tmp_path: Path) -> None:
     keeper = fill(tmp_path / "state", reserved(tmp_path))
-    with Here(tmp_path / "state") as here:
+    with ServiceThread(tmp_path / "state") as service:
         truth = Truth.of(keeper.scheduler)
 
-        assert [*differences(here, truth)] == []
-        found = {one["ask"]: one["reservation"] for one in here.all("/api/v1/asks", app="new")}
+        assert [*differences(service, truth)] == []
+        found = {one["ask"]: one["reservation"] for one in service.all("/api/v1/asks", app="new")}
         assert found == {
             "wide": {"node": "n1", "start": 100, "scope": "root.q"},
             "next": {"node": "n2", "start": None, "scope": "root.q"},
@@ -409,11 +419,11 @@ def test_reservations(tmp_path: Path) -> None:
 @pytest.mark.parametrize("feed", SOME, ids=lambda feed: f"{feed.parent.name}/{feed.stem}")
 def test_lists_agree_with_the_snapshot(feed: Path, tmp_path: Path) -> None:
     keeper = fill(tmp_path / "state", feed)
-    with Here(tmp_path / "state") as here:
+    with ServiceThread(tmp_path / "state") as service:
         truth = Truth.of(keeper.scheduler)
 
-        assert [*differences(here, truth)] == []
-        page = here.get("/api/v1/queues")
+        assert [*differences(service, truth)] == []
+        page = service.get("/api/v1/queues")
         assert page["batch"] == keeper.scheduler.machine.batches
         assert page["at"] == truth.snapshot.at_us / 1_000_000
 
@@ -425,7 +435,7 @@ ONE = {"vcore": 1}
 class World:
     """Adds and removes things at random, and knows which of them were there all the time."""
 
-    here: Here
+    service: ServiceThread
     chance: Random
     made: int = 0
     there: dict[str, list[str]] = attrs.field(factory=lambda: {name: [] for name in NAMES})
@@ -438,7 +448,7 @@ class World:
 
     def add(self) -> None:
         app, name = self.name(), self.name()
-        self.here.post(
+        self.service.post(
             {"op": "add_node", "node": name, "capacity": ONE},
             {"op": "add_app", "app": app, "queue": f"root.{name}"},
             {"op": "add_ask", "app": app, "ask": name, "resources": ONE, "count": 2},
@@ -452,14 +462,14 @@ class World:
 
     def add_asks(self) -> None:
         app, name = self.chance.choice(self.there["apps"]), self.name()
-        self.here.post({"op": "add_ask", "app": app, "ask": name, "resources": ONE})
+        self.service.post({"op": "add_ask", "app": app, "ask": name, "resources": ONE})
         self.there["asks"].append(f"{app}/{name}")
 
     def remove(self) -> None:
         place = self.chance.randrange(len(self.there["apps"]))
         app, queue = self.there["apps"].pop(place), self.there["queues"].pop(place)
         node, gang = self.there["nodes"].pop(place), self.there["gangs"].pop(place)
-        self.here.post(
+        self.service.post(
             {"op": "remove_app", "app": app},
             {"op": "remove_node", "node": node},
             {"op": "remove_gang", "gang": gang.partition("/")[2]},
@@ -485,13 +495,13 @@ NAMES: dict[str, Callable[[dict[str, Any]], str]] = {
 
 @pytest.mark.parametrize("listed", NAMES)
 def test_what_stays_comes_once(listed: str, tmp_path: Path) -> None:
-    with Here() as here:
-        world = World(here, Random(listed))
+    with ServiceThread() as service:
+        world = World(service, Random(listed))
         for _ in range(24):
             world.add()
         before, after, found = set(world.there[listed]), None, list[str]()
         while True:
-            page = here.get(f"/api/v1/{listed}", limit=3, after=after)
+            page = service.get(f"/api/v1/{listed}", limit=3, after=after)
             found += map(NAMES[listed], page["items"])
             after = page["next"]
             if after is None:
@@ -506,19 +516,19 @@ def test_what_stays_comes_once(listed: str, tmp_path: Path) -> None:
 
 
 def test_a_cursor_outlives_its_item_and_the_service(tmp_path: Path) -> None:
-    with Here(tmp_path / "state") as here:
-        here.post(
+    with ServiceThread(tmp_path / "state") as service:
+        service.post(
             {"op": "add_app", "app": "a", "queue": "root.q"},
             {"op": "add_ask", "app": "a", "ask": "x", "resources": ONE, "count": 5},
         )
-        after = here.get("/api/v1/asks", limit=2)["next"]
-        here.post(
+        after = service.get("/api/v1/asks", limit=2)["next"]
+        service.post(
             {"op": "remove_ask", "app": "a", "ask": "x-1"},
             {"op": "remove_ask", "app": "a", "ask": "x-2"},
         )
-    with Here(tmp_path / "state") as here:
-        here.post({"op": "add_ask", "app": "a", "ask": "x-1", "resources": ONE})
-        items = here.get("/api/v1/asks", after=after)["items"]
+    with ServiceThread(tmp_path / "state") as service:
+        service.post({"op": "add_ask", "app": "a", "ask": "x-1", "resources": ONE})
+        items = service.get("/api/v1/asks", after=after)["items"]
 
         assert [item["ask"] for item in items] == ["x-3", "x-4", "x-1"]
 
@@ -528,20 +538,20 @@ def test_a_cursor_outlives_its_item_and_the_service(tmp_path: Path) -> None:
 
 def test_many_asks_come_and_go(tmp_path: Path) -> None:
     """The list of all asks forgets those that have ended, and has those of names used again."""
-    with Here() as here:
-        here.post(
+    with ServiceThread() as service:
+        service.post(
             {"op": "add_app", "app": "a", "queue": "root.q"},
             {"op": "add_ask", "app": "a", "ask": "keep", "resources": ONE},
         )
         for turn in range(4):
-            here.post({"op": "add_app", "app": "b", "queue": "root.q"})
-            here.post({"op": "add_ask", "app": "b", "ask": "x", "resources": ONE, "count": 4000})
-            found = here.all("/api/v1/asks", fields="app,ask")
+            service.post({"op": "add_app", "app": "b", "queue": "root.q"})
+            service.post({"op": "add_ask", "app": "b", "ask": "x", "resources": ONE, "count": 4000})
+            found = service.all("/api/v1/asks", fields="app,ask")
             assert len(found) == 4001, turn
             assert found[0] == {"app": "a", "ask": "keep"}
             assert [one["ask"] for one in found[1:]] == [f"x-{number}" for number in range(4000)]
-            here.post({"op": "remove_app", "app": "b"})
-        assert len(here.all("/api/v1/asks", fields="app")) == 1
+            service.post({"op": "remove_app", "app": "b"})
+        assert len(service.all("/api/v1/asks", fields="app")) == 1
 
 
 SELECTION_CONFIG = configuration(
@@ -558,8 +568,8 @@ def vcore(number: int) -> Resources:
     return Resources({"vcore": number * 1000})
 
 
-class Many:
-    """Many asks in all places, and a roll that heard of them.
+class ManyAsks:
+    """Many asks in all places, and an index of them.
 
     Args:
         apps: How many applications there are.
@@ -620,8 +630,8 @@ class Many:
 
 
 @pytest.fixture(scope="module", params=[(250, 24), (4_300, 1)], ids=["long", "wide"])
-def many(request: pytest.FixtureRequest) -> Many:
-    return Many(*request.param)
+def many(request: pytest.FixtureRequest) -> ManyAsks:
+    return ManyAsks(*request.param)
 
 
 def filters() -> Iterator[AskFilter]:
@@ -655,7 +665,7 @@ def admits(wanted: AskFilter, ask: Item) -> bool:
     )
 
 
-def test_there_is_something_to_select(many: Many) -> None:
+def test_there_is_something_to_select(many: ManyAsks) -> None:
     places = {ask["place"] for ask in many.asks}
     codes = {ask["reason"] for ask in many.asks}
 
@@ -665,7 +675,7 @@ def test_there_is_something_to_select(many: Many) -> None:
 
 
 @pytest.mark.parametrize("wanted", list(filters()))
-def test_a_filter_gives_what_it_admits(many: Many, wanted: AskFilter) -> None:
+def test_a_filter_gives_what_it_admits(many: ManyAsks, wanted: AskFilter) -> None:
     expected = [(ask["app"], ask["ask"]) for ask in many.asks if admits(wanted, ask)]
 
     assert many.select(wanted, 700) == expected

@@ -120,7 +120,7 @@ def test_what_cannot_be_started(
     ends = ends_of(found, ask)
     assert [reason for reason, _ in ends] == ["bind_failed"] * 3 + ["removed"]
     assert message in output(served.client, ask)
-    assert {said for _, said in ends[:3]} == {f"{message} or directory"}
+    assert {problem for _, problem in ends[:3]} == {f"{message} or directory"}
 
 
 def test_an_ask_without_a_command_is_left_to_others(served: Served) -> None:
@@ -156,7 +156,7 @@ def test_what_a_command_leaves_behind_is_ended(served: Served, tmp_path: Path) -
 
 
 def runs(pid: int) -> bool:
-    """Tell whether a process runs; an ended one may still have its number."""
+    """Return whether a process runs; an ended one may still have its number."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in b"ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -180,7 +180,7 @@ def test_a_command_is_ended_with_its_allocation(served: Served, tmp_path: Path, 
         node(1, place),
         job(ask, STUBBORN.format(tmp_path), node=place, **limit),
     )
-    with served.client.stream("GET", until_began(served, ask)) as response:
+    with served.client.stream("GET", wait_until_began(served, ask)) as response:
         lines = response.iter_lines()
         assert next(lines) == "began"
         if way == "remove":
@@ -194,7 +194,7 @@ def test_a_command_is_ended_with_its_allocation(served: Served, tmp_path: Path, 
     assert not runs(int((tmp_path / "pid").read_text()))
 
 
-def until_began(served: Served, ask: str) -> str:
+def wait_until_began(served: Served, ask: str) -> str:
     """Wait until an ask has output; give where it can be followed."""
     path = f"/api/v1/asks/a/{ask}/logs"
     decisions_until(served.client, ask=ask, kind="bound")
@@ -262,12 +262,12 @@ ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 @pytest.fixture
 def not_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the options be looked at as by somebody who is not root."""
+    """Check the options as without the rights of root."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """Give the rights on a folder and on all that is in it."""
+    """Return the rights on a folder and on all that is in it."""
     found: dict[str, str] = {}
     for path in [folder, *folder.rglob("*")]:
         with suppress(FileNotFoundError):  # a draft of the service, which is renamed
@@ -282,9 +282,9 @@ def modes(folder: Path) -> dict[str, str]:
 @ROOT
 @pytest.mark.parametrize("more", [[], ["--trust-local"], ["--listen=unix:s"]])
 def test_root_needs_tokens(tmp_path: Path, more: list[str]) -> None:
-    told = refused("--run=local", f"--state={tmp_path / 'state'}", *more)
+    message = refused("--run=local", f"--state={tmp_path / 'state'}", *more)
 
-    assert "--run local as root needs --tokens: without them whoever reaches the service" in told
+    assert "--run local as root needs --tokens: without them whoever reaches the service" in message
     assert os.listdir(tmp_path) == []
 
 
@@ -364,7 +364,7 @@ def test_only_its_owner_reaches_the_service(alone: tuple[Path, str]) -> None:
 @ROOT
 def test_another_user_is_kept_out(alone: tuple[Path, str]) -> None:
     state, _ = alone
-    told = subprocess.run(
+    result = subprocess.run(
         ["cat", str(state / "muster.db-wal")],
         user="nobody",
         capture_output=True,
@@ -372,14 +372,14 @@ def test_another_user_is_kept_out(alone: tuple[Path, str]) -> None:
         timeout=PATIENCE_S,
         check=False,
     )
-    assert (told.returncode, told.stdout) == (1, "")
+    assert (result.returncode, result.stdout) == (1, "")
     # Where the folder lets him through, the socket does not.
     connect = "socket.socket(socket.AF_UNIX).connect('/proc/self/fd/3/muster.sock')"
     folder = os.open(state, os.O_RDONLY)
     try:
         os.set_inheritable(folder, True)
         code = f"import os, socket; os.dup2({folder}, 3); os.setuid(65534); {connect}"
-        told = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", code],
             pass_fds=[folder],
             capture_output=True,
@@ -389,7 +389,7 @@ def test_another_user_is_kept_out(alone: tuple[Path, str]) -> None:
         )
     finally:
         os.close(folder)
-    assert "PermissionError" in told.stderr
+    assert "PermissionError" in result.stderr
 
 
 def test_a_word_opens_it_to_all_with_a_warning(tmp_path: Path) -> None:
@@ -407,15 +407,15 @@ def test_a_path_that_is_too_long_for_a_socket(tmp_path: Path) -> None:
     )
 
 
-def test_a_relative_socket_is_told_as_a_whole(
+def test_a_relative_socket_is_reported_with_its_whole_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with Served(tmp_path, config=None, listen=("unix:here",)) as served:
         assert served.urls == [f"unix:{tmp_path / 'here'}"]
         command = [sys.executable, "-m", "muster", "get", "nodes", "--server", "unix:here"]
-        told = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
-        assert told.returncode == 0, told.stderr
+        result = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
+        assert result.returncode == 0, result.stderr
 
 
 # STORE-28: what older versions left open is closed
@@ -431,14 +431,14 @@ def test_an_older_state_is_closed_at_the_start(tmp_path: Path) -> None:
 
     with Served(tmp_path, "--state", str(state)) as served:
         found = modes(state)
-    told = [line for line in served.lines if "it is only for its owner now" in line]
+    warnings = [line for line in served.lines if "it is only for its owner now" in line]
     assert found.pop("state") == "700"
     assert {int(mode, 8) & 0o077 for mode in found.values()} == {0}
     names = ("", "/configuration.json", "/lock", "/muster.db", "/muster.db.format-1")
-    assert [re.findall(f"{state}(\\S*) had mode", line) for line in told] == [
+    assert [re.findall(f"{state}(\\S*) had mode", line) for line in warnings] == [
         [one] for one in names
     ]
-    assert f"warning {state}/muster.db.format-1 had mode 0755" in "\n".join(told)
+    assert f"warning {state}/muster.db.format-1 had mode 0755" in "\n".join(warnings)
 
 
 def test_a_socket_says_itself_who_may_use_it(tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ from tests.actors.serving.served import (
     submit,
 )
 from tests.actors.serving.test_local import runs
-from tests.actors.serving.test_local_survivors import begun
+from tests.actors.serving.test_local_survivors import start_keeper
 
-# A command with a process that leaves its session, and ends when it is told to.
+# A command with a process that leaves its session, and ends at SIGTERM.
 LEAVES = (
     "cat /proc/self/cgroup; setsid sleep 600 & echo $! > {0}/left; echo began;"
     " i=0; until test -f {0}/go || test $i = 2400; do sleep 0.05; i=$((i + 1)); done; exit 4"
@@ -66,22 +66,22 @@ def serving(folder: Path, base: Path, *arguments: str) -> Served:
 
 
 def begin(served: Served, folder: Path) -> Path:
-    """Let a command run that leaves its session; give its cgroup."""
+    """Run a command that leaves its session; return its cgroup."""
     submit(served.client, node(), APP, job("k", LEAVES.format(folder)))
     decisions_until(served.client, ask="k", kind="bound")
     patiently(lambda: "began" in served.client.get("/api/v1/asks/a/k/logs").text)
-    return cgroup_of(left(folder))
+    return cgroup_of(escaped_pid(folder))
 
 
-def ordered(folder: Path, command: str, cgroup: Path) -> JobSpec:
+def job_spec(folder: Path, command: str, cgroup: Path) -> JobSpec:
     about: dict[str, object] = {"app": "a", "ask": "k", "number": 1, "attempt": 1}
     shell = ("/bin/sh", "-c", command)
-    log, told = folder / "1.log", folder / "1.json"
+    log, report = folder / "1.log", folder / "1.json"
     env, where = dict(os.environ), str(folder)
-    return JobSpec(shell, env, where, None, about, log, 10_000, told, 0.3, cgroup)
+    return JobSpec(shell, env, where, None, about, log, 10_000, report, 0.3, cgroup)
 
 
-def left(folder: Path) -> int:
+def escaped_pid(folder: Path) -> int:
     return int((folder / "left").read_text())
 
 
@@ -108,7 +108,7 @@ def test_a_command_has_a_cgroup_of_its_own(tmp_path: Path, base: Path) -> None:
         found = decisions_until(served.client, ask="k", kind="released")
 
         assert ends_of(found, "k") == [("failed", "exit status 4")]
-        assert not runs(left(tmp_path)), "it had left the process group"
+        assert not runs(escaped_pid(tmp_path)), "it had left the process group"
         assert not cgroup.exists()
 
 
@@ -128,19 +128,19 @@ def test_commands_without_cgroups(tmp_path: Path, base: Path) -> None:
         assert not any("cgroup" in line for line in served.lines)
         (tmp_path / "go").touch()
         decisions_until(served.client, ask="k", kind="released")
-        assert runs(left(tmp_path)), "nobody knows of it"
-        os.kill(left(tmp_path), signal.SIGKILL)
+        assert runs(escaped_pid(tmp_path)), "nobody knows of it"
+        os.kill(escaped_pid(tmp_path), signal.SIGKILL)
 
 
 def test_a_cgroup_outlives_the_service_with_its_command(tmp_path: Path, base: Path) -> None:
     with serving(tmp_path, base) as served:
         cgroup = begin(served, tmp_path)
         served.kill()
-    assert runs(left(tmp_path))
+    assert runs(escaped_pid(tmp_path))
     # The keeper removes it, though there is no service.
     (tmp_path / "go").touch()
     patiently(lambda: not cgroup.exists())
-    assert not runs(left(tmp_path))
+    assert not runs(escaped_pid(tmp_path))
     with serving(tmp_path, base) as served:
         found = decisions_until(served.client, ask="k", kind="released")
 
@@ -154,10 +154,10 @@ def test_cgroups_of_killed_keepers(tmp_path: Path, base: Path, *, has_record: bo
         served.kill()
     os.kill(kept, signal.SIGKILL)
     patiently(lambda: not runs(kept))
-    assert runs(left(tmp_path))
+    assert runs(escaped_pid(tmp_path))
     if not has_record:
         shutil.rmtree(tmp_path / "state" / "jobs" / cgroup.name.rpartition("-")[2])
-    before = left(tmp_path)
+    before = escaped_pid(tmp_path)
     (tmp_path / "go").touch()
     with serving(tmp_path, base) as served:
         found = decisions_until(served.client, ask="k", kind="released", reason="failed")
@@ -233,7 +233,7 @@ def test_a_kernel_that_cannot_kill_cgroups(tmp_path: Path) -> None:
 def test_a_record_that_cannot_be_written_leaves_no_cgroup(tmp_path: Path) -> None:
     # LOCAL-18
     (tmp_path / "cgroup").mkdir()
-    order = ordered(tmp_path, "true", tmp_path / "cgroup")
+    order = job_spec(tmp_path, "true", tmp_path / "cgroup")
     with pytest.raises(FileNotFoundError):
         record(tmp_path / "no such folder", order)
 
@@ -241,27 +241,27 @@ def test_a_record_that_cannot_be_written_leaves_no_cgroup(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def dividing(base: Path) -> Path:
-    """Give the same cgroup where it has what limits commands, as one that systemd delegates."""
+def limiting_cgroup(base: Path) -> Path:
+    """Return the same cgroup if it has the controllers that limit commands, as with systemd."""
     there = (base / "cgroup.controllers").read_text().split()
     if not {"cpu", "memory"} <= set(there):
         pytest.skip(f"needs the controllers cpu and memory in cgroups (version 2), not {there}")
     return base
 
 
-def test_limits_of_the_kernel(tmp_path: Path, dividing: Path) -> None:
+def test_limits_of_the_kernel(tmp_path: Path, limiting_cgroup: Path) -> None:
     # LOCAL-16, LOCAL-17, LOCAL-18
     script = (
-        f"own={dividing}/$(sed -n 's/^0:.*\\///p' /proc/self/cgroup);"
+        f"own={limiting_cgroup}/$(sed -n 's/^0:.*\\///p' /proc/self/cgroup);"
         " cat $own/cpu.max $own/memory.max;"
         " i=0; while test $i -lt 100000; do i=$((i + 1)); done; cat $own/cpu.stat"
     )
     takes = [sys.executable, "-c", "b'x' * (300 << 20)"]
-    here = {"op": "add_node", "node": "n", "capacity": {"vcore": 8, "memory": "8Gi"}}
+    service = {"op": "add_node", "node": "n", "capacity": {"vcore": 8, "memory": "8Gi"}}
     small = {"vcore": "100m", "memory": "64Mi"}
-    with serving(tmp_path, dividing) as served:
-        assert cgroup_of(served.process.pid) == dividing / LEAF
-        submit(served.client, here, APP)
+    with serving(tmp_path, limiting_cgroup) as served:
+        assert cgroup_of(served.process.pid) == limiting_cgroup / LEAF
+        submit(served.client, service, APP)
         submit(served.client, job("slow", script, resources=small))
         submit(served.client, job("large", takes, resources=small))
         submit(served.client, job("free", takes, resources={"vcore": 1}))
@@ -273,14 +273,14 @@ def test_limits_of_the_kernel(tmp_path: Path, dividing: Path) -> None:
         cpu, memory, *lines = output(served.client, "slow").splitlines()
         assert (cpu, memory) == ("10000 100000", str(64 * 2**20))
         assert int(dict(line.split() for line in lines)["nr_throttled"]) > 0
-    assert cgroup_of("self") != dividing / LEAF
-    assert not (dividing / LEAF).exists()
+    assert cgroup_of("self") != limiting_cgroup / LEAF
+    assert not (limiting_cgroup / LEAF).exists()
 
 
 # A folder that is laid out like a delegated cgroup: limits can be written on any machine.
 
 
-def delegated(folder: Path, controllers: str = "cpuset cpu io memory pids") -> Path:
+def delegated_cgroup(folder: Path, controllers: str = "cpuset cpu io memory pids") -> Path:
     made = folder / "delegated"
     made.mkdir()
     (made / "cgroup.type").write_text("domain\n")
@@ -304,7 +304,7 @@ def delegated(folder: Path, controllers: str = "cpuset cpu io memory pids") -> P
 )
 def test_limits(tmp_path: Path, resources: dict[str, int], limits: dict[str, str]) -> None:
     # LOCAL-16
-    base = delegated(tmp_path)
+    base = delegated_cgroup(tmp_path)
     cgroups = Cgroups(tmp_path / "state", base)
     made = cgroups.make(7, resources)
 
@@ -316,7 +316,7 @@ def test_limits(tmp_path: Path, resources: dict[str, int], limits: dict[str, str
 
 def test_one_kind_of_limit(tmp_path: Path) -> None:
     # LOCAL-16
-    cgroups = Cgroups(tmp_path / "state", delegated(tmp_path, "cpu pids"))
+    cgroups = Cgroups(tmp_path / "state", delegated_cgroup(tmp_path, "cpu pids"))
     made = cgroups.make(7, {"vcore": 1000, "memory": 2**30})
 
     assert [one.name for one in made.iterdir()] == ["cpu.max"]
@@ -325,7 +325,7 @@ def test_one_kind_of_limit(tmp_path: Path) -> None:
 
 def test_a_service_that_was_started_in_its_leaf(tmp_path: Path) -> None:
     # LOCAL-15
-    base = delegated(tmp_path)
+    base = delegated_cgroup(tmp_path)
     (base / "cgroup.subtree_control").write_text("cpu memory\n")
     (base / LEAF).mkdir()
     cgroups = Cgroups(tmp_path / "state", base / LEAF)
@@ -340,7 +340,7 @@ def test_a_service_that_was_started_in_its_leaf(tmp_path: Path) -> None:
 
 def test_a_service_that_is_not_alone(tmp_path: Path) -> None:
     # LOCAL-15
-    base = delegated(tmp_path)
+    base = delegated_cgroup(tmp_path)
     (base / "cgroup.procs").write_text(f"1\n{os.getpid()}\n")
 
     with pytest.raises(NoCgroupsError, match=f"other processes are in {base}, too: 1$"):
@@ -359,7 +359,7 @@ def test_a_cgroup_of_somebody_else(tmp_path: Path) -> None:
 
 def test_the_end_of_the_service(tmp_path: Path) -> None:
     # LOCAL-18: as long as a command has a cgroup, everything stays as it is.
-    base = delegated(tmp_path)
+    base = delegated_cgroup(tmp_path)
     cgroups = Cgroups(tmp_path / "state", base)
     made = cgroups.make(7, {})
     cgroups.close()
@@ -429,8 +429,8 @@ def test_out_of_memory(tmp_path: Path, command: str, failure: str | None) -> Non
     (cgroup / "cgroup.procs").touch()
     (cgroup / "memory.events").write_text("low 0\nhigh 0\nmax 30\noom 2\noom_kill 2\n")
     (tmp_path / "jobs").mkdir()
-    made = record(tmp_path / "jobs", ordered(tmp_path, command, cgroup))
-    assert begun(made) == {}
+    made = record(tmp_path / "jobs", job_spec(tmp_path, command, cgroup))
+    assert start_keeper(made) == {}
     patiently(made.claim)
     result = made.result()
 

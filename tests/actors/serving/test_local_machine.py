@@ -69,7 +69,7 @@ def serving(folder: Path, *arguments: str, path: str, **environment: str) -> Ser
 
 
 def devices(served: Served) -> dict[str, Any]:
-    """Give the devices of the one node."""
+    """Return the devices of the one node."""
     (node,) = served.client.get("/api/v1/nodes").json()["items"]
     assert node["node"] == socket.gethostname()
     found: dict[str, Any] = node["devices"]
@@ -77,13 +77,13 @@ def devices(served: Served) -> dict[str, Any]:
 
 
 def asking(ask: str, command: str, needs: object) -> dict[str, object]:
-    """Give the event of an ask that needs GPUs, and nearly nothing else."""
+    """Return the event of an ask that needs GPUs, and nearly nothing else."""
     event = job(ask, command, resources={"vcore": "10m"})
     return event if needs is None else {**event, "devices": {"gpu": needs}}
 
 
-def told(served: Served, ask: str) -> dict[str, str]:
-    """Give the variables of a command that has written them."""
+def variables_of(served: Served, ask: str) -> dict[str, str]:
+    """Return the variables of a command that has written them."""
     decisions_until(served.client, ask=ask, kind="bound")
     patiently(lambda: "began" in served.client.get(f"/api/v1/asks/a/{ask}/logs").text)
     lines = output(served.client, ask).splitlines()
@@ -110,16 +110,16 @@ def test_two_jobs_get_different_gpus(tmp_path: Path) -> None:
         submit(served.client, APP, asking("none", waits, None) | {"env": own})
         submit(served.client, *({**asking(ask, waits, 1), "env": own} for ask in ("k0", "k1")))
         submit(served.client, asking("k2", waits, 1))
-        assert told(served, "k0") == nvidia("0")
-        assert told(served, "k1") == nvidia("1")
-        assert told(served, "none") == nvidia("")
+        assert variables_of(served, "k0") == nvidia("0")
+        assert variables_of(served, "k1") == nvidia("1")
+        assert variables_of(served, "none") == nvidia("")
         served.kill()
     # What runs keeps its GPU over a restart, so what is submitted then waits; the tool is gone.
     with serving(tmp_path, path="/usr/bin:/bin") as served:
         assert devices(served) == {"gpu": {**A100, "free": [0, 0]}}
         (tmp_path / "go").touch()
         decisions_until(served.client, ask="k2", kind="released", reason="completed")
-        assert told(served, "k2")["CUDA_VISIBLE_DEVICES"] in {"0", "1"}
+        assert variables_of(served, "k2")["CUDA_VISIBLE_DEVICES"] in {"0", "1"}
     records = {
         ask: json.loads((tmp_path / "state" / "logs" / "a" / ask / "1.json").read_text())
         for ask in ("k0", "k1", "none")
@@ -138,8 +138,8 @@ def test_shares_of_one_gpu(tmp_path: Path) -> None:
         waits = WAITS.format(tmp_path)
         needs = {"milli": 400, "models": [A100["model"]]}
         submit(served.client, APP, asking("k", waits, needs), asking("both", waits, 2))
-        assert told(served, "k") == nvidia("0")
-        assert told(served, "both") == nvidia("0,1")
+        assert variables_of(served, "k") == nvidia("0")
+        assert variables_of(served, "both") == nvidia("0,1")
 
 
 def test_gpus_given_by_hand(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_no_gpus_by_hand(tmp_path: Path) -> None:
     with serving(tmp_path, "--gpus", "0", path=tool(tmp_path, "nvidia-smi", TWO)) as served:
         assert devices(served) == {}
         submit(served.client, APP, asking("k", WAITS.format(tmp_path), None))
-        assert told(served, "k") == {"CUDA_VISIBLE_DEVICES": "7"}
+        assert variables_of(served, "k") == {"CUDA_VISIBLE_DEVICES": "7"}
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_devices_of_an_added_node(tmp_path: Path) -> None:
         ask = asking("k", WAITS.format(tmp_path), 2)
         submit(served.client, node, APP, ask | {"devices": {"gpu": 2, "smart-nic": 1}})
 
-        assert told(served, "k") == nvidia("0,1") | {
+        assert variables_of(served, "k") == nvidia("0,1") | {
             "MUSTER_DEVICES": "0,1,0",
             "MUSTER_DEVICES_SMART_NIC": "0",
         }
@@ -328,7 +328,7 @@ def of(name: str, command: str) -> dict[str, object]:
     return {**job("k", command), "app": name}
 
 
-def said(served: Served, name: str) -> list[str]:
+def lines_of(served: Served, name: str) -> list[str]:
     return served.client.get(f"/api/v1/asks/{name}/k/logs").text.splitlines()
 
 
@@ -336,14 +336,14 @@ def said(served: Served, name: str) -> list[str]:
 
 
 def test_each_submitter_has_a_user(served: Served) -> None:
-    told = "id -un; id -Gn; pwd; echo $HOME; echo ${SECRET-none}"
-    submit(served.client, app("sue"), of("sue", told), app("bob"), of("bob", told))
+    commands = "id -un; id -Gn; pwd; echo $HOME; echo ${SECRET-none}"
+    submit(served.client, app("sue"), of("sue", commands), app("bob"), of("bob", commands))
     for name in ("sue", "bob"):
         decisions_until(served.client, app=name, kind="released", reason="completed")
 
     nobody = pwd.getpwnam("nobody")
     begins = nobody.pw_dir if Path(nobody.pw_dir).is_dir() else "/"
-    sues, bobs = said(served, "sue"), said(served, "bob")
+    sues, bobs = lines_of(served, "sue"), lines_of(served, "bob")
     assert (sues[0], sues[2:]) == ("nobody", [begins, nobody.pw_dir, "none"])
     assert "root" not in sues[1].split()
     assert (bobs[0], bobs[4]) == ("root", "x")  # bob's is the user of the service
@@ -364,9 +364,9 @@ def test_a_command_cannot_go_where_its_user_cannot(served: Served, tmp_path: Pat
     submit(served.client, {**app("sue"), "app": "sue-2"}, {**event, "app": "sue-2"})
     decisions_until(served.client, app="sue-2", kind="released", reason="removed")
 
-    told = served.client.get("/api/v1/asks/sue-2/closed/logs").text
-    assert "the command cannot be started: workdir" in told
-    assert "Permission denied" in told
+    log = served.client.get("/api/v1/asks/sue-2/closed/logs").text
+    assert "the command cannot be started: workdir" in log
+    assert "Permission denied" in log
 
 
 def test_a_user_that_is_none() -> None:

@@ -46,7 +46,7 @@ UNTIL = (
     " exit $(cat {0}/go)"
 )
 
-# What is said of a command whose end nobody knows.
+# The message of a command whose end is unknown.
 WITH_KEEPER = "LostJobError: its command was ended together with its keeper"
 NOT_THERE = "LostJobError: its command had not started, or the machine has started again since"
 
@@ -57,7 +57,7 @@ def serving(folder: Path, *arguments: str, state: bool = True) -> Served:
     return running_commands(folder, "--no-node", *where, *arguments)
 
 
-def began(served: Served, ask: str) -> None:
+def wait_until_began(served: Served, ask: str) -> None:
     """Wait until a command has written its first line."""
     path = f"/api/v1/asks/a/{ask}/logs"
     decisions_until(served.client, ask=ask, kind="bound")
@@ -89,7 +89,7 @@ def end(served: Served, way: str) -> None:
 def test_a_command_goes_on_without_the_service(tmp_path: Path, way: str, when: str) -> None:
     with serving(tmp_path) as served:
         submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path), retries=1))
-        began(served, "k")
+        wait_until_began(served, "k")
         if when == "before":
             # It ends at about the moment at which the service does.
             go(tmp_path, 7)
@@ -120,7 +120,7 @@ def test_output_goes_on_where_it_was(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         command = UNTIL.format(tmp_path).replace("exit", "echo over; exit")
         submit(served.client, node(), APP, job("k", command))
-        began(served, "k")
+        wait_until_began(served, "k")
         served.kill()
     with serving(tmp_path) as served:
         with served.client.stream("GET", "/api/v1/asks/a/k/logs?follow=true") as response:
@@ -137,7 +137,7 @@ def test_following_ends_with_the_service(tmp_path: Path) -> None:
     # LOCAL-10: and does not hold it up.
     with serving(tmp_path) as served:
         submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
-        began(served, "k")
+        wait_until_began(served, "k")
         with served.client.stream("GET", "/api/v1/asks/a/k/logs?follow=true") as response:
             lines = response.iter_lines()
             assert next(lines) == "began"
@@ -152,7 +152,7 @@ def test_jobs_end_with_the_service_if_that_is_wanted(tmp_path: Path) -> None:
     # LOCAL-9
     with serving(tmp_path, "--end-jobs") as served:
         submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
-        began(served, "k")
+        wait_until_began(served, "k")
         assert served.stop() == 0
         assert not runs(pid_of(tmp_path))
     go(tmp_path, 0)
@@ -167,7 +167,7 @@ def test_nothing_outlives_a_service_without_a_state(tmp_path: Path, way: str) ->
     # LOCAL-9
     with serving(tmp_path, state=False) as served:
         submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
-        began(served, "k")
+        wait_until_began(served, "k")
         end(served, way)
     pid = pid_of(tmp_path)
     if way == "killed":
@@ -179,7 +179,7 @@ def test_a_keeper_that_was_killed(tmp_path: Path) -> None:
     # LOCAL-9: nobody would know how the command ends, so it is ended, and the work begins again.
     with serving(tmp_path) as served:
         submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
-        began(served, "k")
+        wait_until_began(served, "k")
         first = pid_of(tmp_path)
         os.kill(keeper_of(tmp_path), signal.SIGKILL)
         decisions_until(served.client, 2, ask="k", kind="bound")
@@ -189,15 +189,15 @@ def test_a_keeper_that_was_killed(tmp_path: Path) -> None:
         assert "began" in output(served.client, "k", attempt=1)
 
     assert ends_of(found, "k") == [("bind_failed", WITH_KEEPER), ("completed", None)]
-    told = json.loads((tmp_path / "state" / "logs" / "a" / "k" / "1.json").read_text())
-    assert told["error"] == "it was ended with its keeper, or with the machine; nobody knows how"
+    report = json.loads((tmp_path / "state" / "logs" / "a" / "k" / "1.json").read_text())
+    assert report["error"] == "it was ended with its keeper, or with the machine; nobody knows how"
 
 
 def test_a_keeper_that_was_killed_while_there_was_no_service(tmp_path: Path) -> None:
     # LOCAL-9
     with serving(tmp_path) as served:
         submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
-        began(served, "k")
+        wait_until_began(served, "k")
         served.kill()
     first = pid_of(tmp_path)
     os.kill(keeper_of(tmp_path), signal.SIGKILL)
@@ -214,7 +214,7 @@ def test_a_command_that_could_not_be_started_while_the_service_went(tmp_path: Pa
     # LOCAL-3: the keeper has written it down, and nobody was there to hear of it.
     with serving(tmp_path) as served:
         submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
-        began(served, "k")
+        wait_until_began(served, "k")
         served.kill()
     keeper, first = keeper_of(tmp_path), pid_of(tmp_path)
     os.kill(keeper, signal.SIGKILL)
@@ -236,7 +236,7 @@ def test_a_machine_that_has_started_again(tmp_path: Path) -> None:
     # LOCAL-8: the number of the process may be that of any other now.
     with serving(tmp_path) as served:
         submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path)))
-        began(served, "k")
+        wait_until_began(served, "k")
         served.kill()
     (record,) = (tmp_path / "state" / "jobs").iterdir()
     child = json.loads((record / "child.json").read_text())
@@ -255,7 +255,7 @@ def test_an_allocation_that_ended_while_the_service_was_away(tmp_path: Path) -> 
     # LOCAL-9: its `run_for` is over at the next start, and its command is ended then.
     with serving(tmp_path) as served:
         submit(served.client, node(), APP, job("k", UNTIL.format(tmp_path), run_for=5))
-        began(served, "k")
+        wait_until_began(served, "k")
         served.kill()
     with serving(tmp_path) as served:
         found = decisions_until(served.client, ask="k", kind="released")
@@ -289,12 +289,12 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
             before = decisions(served.client)[-1]["seq"]
             submit(served.client, *(more() for _ in range(4)))
             # At least so many come.
-            pass_by(served, before, chance.randrange(9))
+            wait_for_changes(served, before, chance.randrange(9))
             served.kill()
     with serving(tmp_path) as served:
-        while left(found := decisions(served.client)):
+        while unfinished(found := decisions(served.client)):
             decisions_until(served.client, len(ended(found)) + 1, kind="released")
-    assert_as_told(found, (tmp_path / "trace").read_text().splitlines())
+    check_agreement(found, (tmp_path / "trace").read_text().splitlines())
 
 
 @pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
@@ -312,7 +312,7 @@ def test_killed_while_many_end(tmp_path: Path) -> None:
             patiently(lambda: len(list((tmp_path / "state" / "jobs").glob("*/child.json"))) == 30)
             last = decisions(served.client)[-1]["seq"]
             fcntl.flock(lock, fcntl.LOCK_UN)
-            pass_by(served, last, 5 * part + 1)
+            wait_for_changes(served, last, 5 * part + 1)
             served.kill()
         with serving(tmp_path) as served:
             found = decisions_until(served.client, 30 * (part + 1), kind="released")
@@ -328,7 +328,7 @@ def all_ends(found: list[Decision], beginning: str) -> list[tuple[str, str | Non
     return [how for ask in asks for how in ends_of(found, ask)]
 
 
-def pass_by(served: Served, after: int, many: int) -> None:
+def wait_for_changes(served: Served, after: int, many: int) -> None:
     """Wait for so many binds and ends after a decision."""
     found = following(served.client, after)
     while many:
@@ -339,8 +339,8 @@ def ended(found: list[Decision]) -> list[Decision]:
     return [one for one in found if one["kind"] == "released"]
 
 
-def left(found: list[Decision]) -> set[str]:
-    """Give the asks that are not over."""
+def unfinished(found: list[Decision]) -> set[str]:
+    """Return the asks that are not over."""
     last = {one["ask"]: one for one in found if one["kind"] in {"assigned", "bound", "released"}}
     failures = Counter(one["ask"] for one in ended(found) if one["reason"] == "failed")
     return {
@@ -350,8 +350,8 @@ def left(found: list[Decision]) -> set[str]:
     }
 
 
-def assert_as_told(found: list[Decision], trace: list[str]) -> None:
-    """Check that what the jobs did is what the decisions say."""
+def check_agreement(found: list[Decision], trace: list[str]) -> None:
+    """Check that the trace of the jobs agrees with the decisions."""
     messages = {one.get("message") for one in ended(found) if one["reason"] != "bind_failed"}
     assert messages <= {None, "exit status 5"}, "two of one ask ran at the same time"
     lost = {one["message"] for one in ended(found) if one["reason"] == "bind_failed"}
@@ -367,17 +367,17 @@ def assert_as_told(found: list[Decision], trace: list[str]) -> None:
 # LOCAL-7
 
 
-def recorded(folder: Path, command: str, number: int = 1) -> Job:
+def record_job(folder: Path, command: str, number: int = 1) -> Job:
     """Write the record of a job."""
     (folder / "jobs").mkdir(exist_ok=True)
     about: dict[str, object] = {"app": "a", "ask": "k", "number": number, "attempt": 1}
     shell = ("/bin/sh", "-c", command)
-    log, told = folder / "1.log", folder / "1.json"
-    order = JobSpec(shell, dict(os.environ), str(folder), None, about, log, 10_000, told, 0.3)
+    log, report = folder / "1.log", folder / "1.json"
+    order = JobSpec(shell, dict(os.environ), str(folder), None, about, log, 10_000, report, 0.3)
     return record(folder / "jobs", order)
 
 
-def begun(job: Job) -> dict[str, Any]:
+def start_keeper(job: Job) -> dict[str, Any]:
     """Start the keeper of a job; give its answer, or an empty one if there is none."""
     command = [sys.executable, "-I", "-S", keeper.__file__, "record", str(job.folder)]
     done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
@@ -395,8 +395,8 @@ def begun(job: Job) -> dict[str, Any]:
     ],
 )
 def test_how_a_command_ended(tmp_path: Path, command: str, result: CommandResult) -> None:
-    job = recorded(tmp_path, command)
-    assert begun(job) == {}
+    job = record_job(tmp_path, command)
+    assert start_keeper(job) == {}
     patiently(job.claim)
 
     found = job.result()
@@ -410,62 +410,62 @@ def test_how_a_command_ended(tmp_path: Path, command: str, result: CommandResult
     assert 0 < found.cpu_us < 60 * 10**6
     assert found.max_memory is not None
     assert found.max_memory > 0
-    told = json.loads((tmp_path / "1.json").read_text())
-    assert told["started_us"] <= told["ended_us"]
-    assert (told["ask"], told.get("exit_status")) == ("k", result.exit_status)
+    report = json.loads((tmp_path / "1.json").read_text())
+    assert report["started_us"] <= report["ended_us"]
+    assert (report["ask"], report.get("exit_status")) == ("k", result.exit_status)
 
 
 def test_of_one_record_there_is_one_keeper(tmp_path: Path) -> None:
-    job = recorded(tmp_path, "echo once; until test -f go; do sleep 0.05; done")
-    assert begun(job) == {}
-    assert begun(job) == {"none": True}
+    job = record_job(tmp_path, "echo once; until test -f go; do sleep 0.05; done")
+    assert start_keeper(job) == {}
+    assert start_keeper(job) == {"none": True}
     assert not job.claim()
     (tmp_path / "go").touch()
     patiently(job.claim)
 
-    assert begun(job) == {"none": True}, "a record that somebody has given up"
+    assert start_keeper(job) == {"none": True}, "a record that somebody has given up"
     assert (tmp_path / "1.log").read_text() == "once\n"
 
 
 def test_a_record_that_was_given_up_before_its_keeper_began(tmp_path: Path) -> None:
-    job = recorded(tmp_path, "touch ran")
+    job = record_job(tmp_path, "touch ran")
     assert job.claim()
 
-    assert begun(job) == {"none": True}
+    assert start_keeper(job) == {"none": True}
     assert job.result() is None
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_record_that_was_removed_before_its_keeper_began(tmp_path: Path) -> None:
-    job = recorded(tmp_path, "touch ran")
+    job = record_job(tmp_path, "touch ran")
     job.remove()
-    begun(job)
+    start_keeper(job)
 
     assert not (tmp_path / "ran").exists()
     assert job.claim()
 
 
 def test_a_record_that_is_being_looked_at(tmp_path: Path) -> None:
-    job = recorded(tmp_path, "touch ran")
+    job = record_job(tmp_path, "touch ran")
     with (job.folder / keeper.LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
-        assert begun(job) == {"none": True}
+        assert start_keeper(job) == {"none": True}
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_child_does_not_begin_without_its_keeper(tmp_path: Path) -> None:
     # LOCAL-8: the keeper is killed where it writes down the process; nobody would know of it.
-    job = recorded(tmp_path, "touch ran")
+    job = record_job(tmp_path, "touch ran")
     (job.folder / f"{keeper.CHILD}.new").mkdir()  # writing fails there
 
-    assert "error" in begun(job)
+    assert "error" in start_keeper(job)
     patiently(job.claim)
     assert not (tmp_path / "ran").exists()
 
 
 def test_records_that_were_cut_short_are_removed(tmp_path: Path) -> None:
-    job = recorded(tmp_path, "true", number=7)
+    job = record_job(tmp_path, "true", number=7)
     (tmp_path / "jobs" / "8").mkdir()
     (tmp_path / "jobs" / "9.new").mkdir()
 

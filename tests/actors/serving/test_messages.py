@@ -24,7 +24,7 @@ HOST: Final = b"Host: localhost\r\n"
 
 
 def rest_of(request: IncomingRequest, buffer: bytearray) -> tuple[bytes, bytes] | None:
-    """Return the body and what follows it; None if it is not whole."""
+    """Return the body and the bytes behind it; None if it is not whole."""
     body = b""
     while not request.is_whole:
         piece = request.take()
@@ -34,8 +34,8 @@ def rest_of(request: IncomingRequest, buffer: bytearray) -> tuple[bytes, bytes] 
     return body, bytes(buffer)
 
 
-def by_h11(data: bytes) -> tuple[IncomingRequest, bytearray] | None:
-    """Return what h11 reads; None if it is no request, or not complete."""
+def read_by_h11(data: bytes) -> tuple[IncomingRequest, bytearray] | None:
+    """Return the request as h11 reads it; None if it is no request, or not complete."""
     reader = h11.Connection(h11.SERVER)
     reader.receive_data(data)
     try:
@@ -51,14 +51,14 @@ def by_h11(data: bytes) -> tuple[IncomingRequest, bytearray] | None:
         return None
 
 
-def check(data: bytes) -> bool:
+def check_request(data: bytes) -> bool:
     """Check that a request is read as h11 reads it, if its head is plain; return whether it is."""
     buffer = bytearray(data)
     found = plain_request(buffer)
     if found is None:
         assert bytes(buffer) == data
         return False
-    expected = by_h11(data)
+    expected = read_by_h11(data)
     assert expected is not None, data
     other, others = expected
     for name in ("method", "target", "version", "headers", "goes_on"):
@@ -103,16 +103,16 @@ FIELDS: Final = (
 ENDS: Final = (b"\r\n", b"\n", b"\r")
 
 
-def mostly(parts: Sequence[bytes]) -> st.SearchStrategy[bytes]:
+def mostly_first(parts: Sequence[bytes]) -> st.SearchStrategy[bytes]:
     """Draw the first part, or any."""
     return st.just(parts[0]) | st.sampled_from(parts)
 
 
 @given(
-    mostly(METHODS),
-    mostly(TARGETS),
-    mostly(VERSIONS),
-    st.lists(st.tuples(st.sampled_from(FIELDS), mostly(ENDS)), max_size=3),
+    mostly_first(METHODS),
+    mostly_first(TARGETS),
+    mostly_first(VERSIONS),
+    st.lists(st.tuples(st.sampled_from(FIELDS), mostly_first(ENDS)), max_size=3),
     st.sampled_from(
         (b"", b"12345", b"123", b"5\r\n12345\r\n0\r\n\r\n", b"12345GET / HTTP/1.1\r\n")
     ),
@@ -125,15 +125,15 @@ def test_a_request_of_odd_parts(
     body: bytes,
 ) -> None:
     lines = b"".join(field + end for field, end in fields)
-    check(method + b" " + target + version + b"\r\n" + lines + b"\r\n" + body)
-    check(method + b" " + target + version + b"\r\n" + HOST + lines + b"\r\n" + body)
+    check_request(method + b" " + target + version + b"\r\n" + lines + b"\r\n" + body)
+    check_request(method + b" " + target + version + b"\r\n" + HOST + lines + b"\r\n" + body)
 
 
 @given(st.binary(max_size=3), st.integers(0, 200), st.integers(0, 3))
 @example(b"\r\n\r\n", 0, 0)
 def test_a_request_with_odd_bytes(odd: bytes, at: int, cut: int) -> None:
     usual = b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\nX-Y: z\r\n\r\n[]GET "
-    check(usual[:at] + odd + usual[at + cut :])
+    check_request(usual[:at] + odd + usual[at + cut :])
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_request_with_odd_bytes(odd: bytes, at: int, cut: int) -> None:
     ],
 )
 def test_a_usual_request_is_plain(data: bytes) -> None:
-    assert check(data)
+    assert check_request(data)
 
 
 # What is sent
@@ -165,7 +165,7 @@ def test_an_answer(
     method: bytes, version: bytes, connection: bytes, status: int, knows: bool, parts: list[bytes]
 ) -> None:
     data = method + b" / HTTP/" + version + b"\r\n" + HOST + connection + b"\r\n"
-    read = plain_request(bytearray(data)) or by_h11(data)
+    read = plain_request(bytearray(data)) or read_by_h11(data)
     assert read is not None
     request = read[0] if isinstance(read, tuple) else read
     has_body = status not in {204, 304}
@@ -178,13 +178,13 @@ def test_an_answer(
         sent += answer.piece(part, is_last=False)
     sent += answer.piece(b"", is_last=True)
 
-    told = sent.partition(b"date: ")[2].partition(b"\r\n")[0]
+    date = sent.partition(b"date: ")[2].partition(b"\r\n")[0]
     server = h11.Connection(h11.SERVER)
     server.receive_data(data)
     while server.their_state not in {h11.DONE, h11.MUST_CLOSE}:
         server.next_event()
     events: list[h11.Event] = [
-        h11.Response(status_code=status, headers=[*headers, (b"date", told)]),
+        h11.Response(status_code=status, headers=[*headers, (b"date", date)]),
         *(h11.Data(data=part) for part in parts if has_body and method != b"HEAD"),
         h11.EndOfMessage(),
     ]

@@ -244,13 +244,13 @@ async def test_who_misses_a_count_does_not_wait_for_the_next(autojump_clock: Moc
     scheduler = PlainScheduler()
     counted = 0
 
-    async def look(read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
+    async def inspect(read: Callable[[CoordinatorMachine], Steps[T]]) -> T:
         nonlocal counted
         counted += 1
         await trio.lowlevel.checkpoint()
         return all_at_once(read(scheduler.machine))
 
-    census = ReasonCensus(look)
+    census = ReasonCensus(inspect)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(census.run)
         await census.want(1.0, EVERY_S)
@@ -296,13 +296,13 @@ def record(message: str, *arguments: object, **fields: object) -> logging.LogRec
 # ACCESS-20: control characters do no harm
 
 
-@pytest.mark.parametrize("said", ["a\nb", "a\x1b[2Jb", "a\u202eb", "a\ud800b", "a\x00b"])
-def test_control_characters_are_escaped(said: str) -> None:
-    line = TextLines().format(record("%s", said))
+@pytest.mark.parametrize("text", ["a\nb", "a\x1b[2Jb", "a\u202eb", "a\ud800b", "a\x00b"])
+def test_control_characters_are_escaped(text: str) -> None:
+    line = TextLines().format(record("%s", text))
     assert line.isprintable()
     assert line.startswith("1970-01-01T00:00:00.250Z warning a\\")
-    assert json.loads(JsonLines().format(record("%s", said)))["message"] == said
-    assert "\n" not in JsonLines().format(record("%s", said))
+    assert json.loads(JsonLines().format(record("%s", text)))["message"] == text
+    assert "\n" not in JsonLines().format(record("%s", text))
 
 
 def test_a_trace_is_indented() -> None:
@@ -328,7 +328,7 @@ def test_fields_are_for_programs() -> None:
     }
 
 
-class Stuck(io.StringIO):
+class BlockedStream(io.StringIO):
     """Takes nothing until it may."""
 
     def __init__(self) -> None:
@@ -345,7 +345,7 @@ class Stuck(io.StringIO):
 
 def test_nobody_waits_for_a_reader_of_the_log() -> None:
     """What finds no room is lost, and counted."""
-    stream = Stuck()
+    stream = BlockedStream()
     log = logging.getLogger("muster.test")
     with LogWriter("text", stream):
         log.info("first")
@@ -365,5 +365,5 @@ def test_warnings_of_others_are_in_the_log() -> None:
         logging.getLogger("muster.store").warning("the clock was set back")
         logging.getLogger("trio.serve_listeners").error("no file left")
     logging.getLogger("muster.store").warning("nobody hears this")
-    told = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
-    assert told == ["the clock was set back", "no file left"]
+    messages = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
+    assert messages == ["the clock was set back", "no file left"]

@@ -1,4 +1,4 @@
-"""Asks that do not come back, and what others use of nodes, as a real service says it."""
+"""Asks that are not repeated, and reserved resources of nodes, as a real service shows them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_nodes_say_what_others_use_and_what_is_free(served: Served) -> None:
 
 
 # REST-13
-def test_yunikorn_is_told_what_is_occupied(served: Served) -> None:
+def test_yunikorn_shows_what_is_occupied(served: Served) -> None:
     answer = served.client.get("/ws/v1/partition/default/nodes").json()
     assert answer[0]["occupied"] == {"vcore": 3000, "nvidia.com/gpu": 1}
     assert answer[0]["available"] == {"vcore": 1000}
@@ -67,5 +67,5 @@ def test_yunikorn_is_told_what_is_occupied(served: Served) -> None:
 
 # REASON-12
 def test_why_says_what_is_reserved(served: Served) -> None:
-    told = run("why", "a/waits", "--server", served.urls[0]).stdout
-    assert "1 node would have room if nothing were reserved there" in " ".join(told.split())
+    output = run("why", "a/waits", "--server", served.urls[0]).stdout
+    assert "1 node would have room if nothing were reserved there" in " ".join(output.split())

@@ -46,7 +46,7 @@ def routes() -> set[tuple[str, str]]:
     return found
 
 
-def described(document: dict[str, Any]) -> set[tuple[str, str]]:
+def described_routes(document: dict[str, Any]) -> set[tuple[str, str]]:
     return {
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }
@@ -59,7 +59,7 @@ def test_every_route_is_described_and_the_other_way_round() -> None:
     ours = {one for one in routes() if not one[1].startswith(("/ws/", "/debug/"))}
     of_page = {(one.method, one.path.replace(":path}", "}")) for one in ALL_PAGES}
 
-    assert described(document_of(ENDPOINTS, secured=True)) == ours - of_page
+    assert described_routes(document_of(ENDPOINTS, secured=True)) == ours - of_page
     assert of_page < ours
 
 
@@ -139,7 +139,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def run_schemathesis(served: Served, folder: Path, *arguments: str) -> str:
-    """Run the command against a service; return what it says."""
+    """Run the command against a service; return its output."""
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file"]
     command += [str(FOLDER / "schemathesis.toml"), "run", f"{served.urls[0]}/openapi.json"]
     command += ["-H", f"Authorization: Bearer {TOKEN}", "--generation-database", "none"]
@@ -161,7 +161,7 @@ def run_schemathesis(served: Served, folder: Path, *arguments: str) -> str:
 
 
 def test_it_finds_nothing(served: Served, tmp_path: Path) -> None:
-    said = run_schemathesis(
+    output = run_schemathesis(
         served,
         tmp_path,
         "--checks",
@@ -174,7 +174,7 @@ def test_it_finds_nothing(served: Served, tmp_path: Path) -> None:
         "1",
     )
 
-    assert "No issues found" in said or "passed" in said
+    assert "No issues found" in output or "passed" in output
     assert served.client.get("/healthz", timeout=PATIENCE_S).status_code == 200
     assert not [line for line in served.lines if "Traceback" in line]
 
@@ -221,16 +221,16 @@ class Place:
         return self.path.startswith(("/ws/", "/debug/"))
 
     def role(self, method: str) -> Role:
-        """Give the least role that may use it."""
+        """Return the least role that may use it."""
         if self.is_yunikorns:
             return Role.READER
         if self.site:
-            return Role.ANYONE  # The files of YuniKorn's web UI, which anybody can build.
+            return Role.ANYONE  # The files of YuniKorn's web UI, which are public.
         return LEAST["GET" if method == "HEAD" else method, self.path]
 
     @override
     def __str__(self) -> str:
-        """Give its name for the list of tests."""
+        """Return its name for the list of tests."""
         return f"{'site' if self.site else 'service'} {self.path}"
 
 
@@ -239,7 +239,7 @@ def nobody() -> NoReturn:
 
 
 def places(site: bool, routes: Sequence[BaseRoute]) -> Iterator[Place]:
-    """Yield all paths of an application; fail for a route of a kind that nobody knows."""
+    """Yield all paths of an application; fail for a route of an unknown kind."""
     for route in routes:
         if isinstance(route, Mount):
             assert (site, route.path) == (True, "")

@@ -1,4 +1,4 @@
-"""The page without a browser: sessions, proofs, and what its buttons send."""
+"""The page without a browser: sessions, proofs, and the requests of its buttons."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_a_page_fetches_nothing_from_elsewhere(served: Served) -> None:
 # PAGE-2
 def test_a_session_begins_and_ends(guarded: Served) -> None:
     client = guarded.client
-    asked = client.get("/queues")
-    assert (asked.status_code, 'value="/queues"' in asked.text) == (401, True)
+    refused = client.get("/queues")
+    assert (refused.status_code, 'value="/queues"' in refused.text) == (401, True)
     wrong = client.post("/login", data={"token": "wrong", "wanted": "/"})
     assert (wrong.status_code, dict(client.cookies)) == (403, {})
 
@@ -134,7 +134,7 @@ def test_events_are_tried_and_applied(served: Served) -> None:
 
 
 # PAGE-4
-def test_a_page_is_told_of_an_ask_that_has_to_wait(served: Served) -> None:
+def test_a_page_gets_news_of_an_ask_that_has_to_wait(served: Served) -> None:
     app = {"op": "add_app", "app": "a", "queue": "root.dev", "user": "olga"}
     ask = {"op": "add_ask", "app": "a", "ask": "x", "resources": {"vcore": 1}}
     served.client.post("/api/v1/events", json=[app, ask])

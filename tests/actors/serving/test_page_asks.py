@@ -15,7 +15,7 @@ import pytest
 from muster.service.access import Role
 from muster.service.page.renderer import sentence
 from muster_core.reasons import Code
-from tests.actors.serving.served import Here, Served, running_commands, until
+from tests.actors.serving.served import Served, ServiceThread, running_commands, until
 from tests.actors.serving.test_access import SECRETS, line_of
 from tests.actors.serving.test_page import log_in, proof
 
@@ -64,36 +64,36 @@ def write_config(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
-    with Here(config=write_config(tmp_path_factory.mktemp("asks"))) as running:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]:
+    with ServiceThread(config=write_config(tmp_path_factory.mktemp("asks"))) as running:
         running.post(*EVENTS)
         yield running
 
 
 def text_of(response: httpx.Response) -> str:
-    """Return what a page says, without its markup, and with single spaces."""
+    """Return the text of a page, without its markup, and with single spaces."""
     together = re.sub(r"</?(?:bdi|wbr)>", "", response.text)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", together)).split())
 
 
-def found(client: httpx.Client, path: str, /, **parameters: object) -> str:
+def page_text(client: httpx.Client, path: str, /, **parameters: object) -> str:
     known = {name: f"{value}" for name, value in parameters.items()}
     response = client.get(path, params=known or None)
     assert response.status_code == 200, response.text
     return text_of(response)
 
 
-def rows(here: Here, path: str = "/asks", **filters: str) -> list[str]:
+def rows(service: ServiceThread, path: str = "/asks", **filters: str) -> list[str]:
     """Return the names in a list, following its links to the next pages."""
     names: list[str] = []
-    response = here.client.get(path, params=filters)
+    response = service.client.get(path, params=filters)
     while True:
         assert response.status_code == 200, response.text
         names += re.findall(r'<tr role="row" id="[ag]-([^"]+)"', response.text)
         more = re.search(r'<a href="([^"]+)" rel="next">', response.text)
         if more is None:
             return names
-        response = here.client.get(unescape(more[1]))
+        response = service.client.get(unescape(more[1]))
 
 
 # PAGE-40
@@ -109,19 +109,19 @@ def rows(here: Here, path: str = "/asks", **filters: str) -> list[str]:
         ({"app": "shop", "reason": "QueueMax", "name": "cart-5"}, ["shop/cart-5"]),
     ],
 )
-def test_asks_are_found(here: Here, filters: dict[str, str], wanted: list[str]) -> None:
-    assert [one for one in rows(here, **filters) if not re.search(r"cart-5\d", one)] == wanted
+def test_asks_are_found(service: ServiceThread, filters: dict[str, str], wanted: list[str]) -> None:
+    assert [one for one in rows(service, **filters) if not re.search(r"cart-5\d", one)] == wanted
 
 
 # PAGE-40
-def test_a_list_is_read_page_by_page(here: Here) -> None:
-    first = found(here.client, "/asks")
+def test_a_list_is_read_page_by_page(service: ServiceThread) -> None:
+    first = page_text(service.client, "/asks")
 
     assert "63 pending 0 parked 0 waiting 1 bound" in first
     assert "Next page" in first
-    names = rows(here)
+    names = rows(service)
     assert len(names) == len(set(names)) == 64
-    assert rows(here, state="pending", name="cart") == [f"shop/cart-{i}" for i in range(60)]
+    assert rows(service, state="pending", name="cart") == [f"shop/cart-{i}" for i in range(60)]
 
 
 # PAGE-40
@@ -133,56 +133,58 @@ def test_a_list_is_read_page_by_page(here: Here) -> None:
         ({"after": "x"}, "after: is no cursor of this list"),
     ],
 )
-def test_a_wrong_filter_is_told(here: Here, parameters: dict[str, str], problem: str) -> None:
-    response = here.client.get("/asks", params=parameters)
+def test_a_wrong_filter_is_reported(
+    service: ServiceThread, parameters: dict[str, str], problem: str
+) -> None:
+    response = service.client.get("/asks", params=parameters)
 
     assert response.status_code == 400
     assert problem in text_of(response)
 
 
 # PAGE-40
-def test_every_reason_has_words(here: Here) -> None:
-    options = here.client.get("/asks").text
+def test_every_reason_has_words(service: ServiceThread) -> None:
+    options = service.client.get("/asks").text
     for code in Code:
         assert f'<option value="{code.value}">{code.summary} ({code.value})</option>' in options
 
 
 # PAGE-41, PAGE-42
-def test_an_ask_says_why_it_is_not_running(here: Here) -> None:
+def test_an_ask_says_why_it_is_not_running(service: ServiceThread) -> None:
     linked = '<a href="/asks/shop/cart-7">'
-    assert linked in here.client.get("/asks", params={"name": "cart-7"}).text
-    said = found(here.client, "/asks/shop/cart-7")
+    assert linked in service.client.get("/asks", params={"name": "cart-7"}).text
+    text = page_text(service.client, "/asks/shop/cart-7")
     for part in ("Queue root.web", "User ann", "Resources 4 cores", "Priority 0", "Added 2"):
-        assert part in said
-    assert "left root.web 2 cores" in said
+        assert part in text
+    assert "left root.web 2 cores" in text
 
 
 # PAGE-42
 @pytest.mark.parametrize("name", ["shop/cart-7", "train/worker-1"])
-def test_all_reasons_are_told(here: Here, name: str) -> None:
-    said = found(here.client, f"/asks/{name}")
+def test_all_reasons_are_shown(service: ServiceThread, name: str) -> None:
+    text = page_text(service.client, f"/asks/{name}")
 
-    why = here.get(f"/api/v1/asks/{name}/why")["item"]
+    why = service.get(f"/api/v1/asks/{name}/why")["item"]
     for reason in why["reasons"]:
-        assert f"{sentence(reason['message'])} {reason['code']}" in said
-        assert f"rules {', '.join(reason['rules'])}" in said
-    assert f"The next round tries {why['first']} first." in said
+        assert f"{sentence(reason['message'])} {reason['code']}" in text
+        assert f"rules {', '.join(reason['rules'])}" in text
+    assert f"The next round tries {why['first']} first." in text
     assert why["levels"] != [] or name == "shop/cart-7"
     for level in why["levels"]:
-        assert " ".join((level["at"], level["own"], level["other"])) in said
+        assert " ".join((level["at"], level["own"], level["other"])) in text
         for key in level["keys"]:
             mark = " decides" if key["decides"] else ""
-            assert " ".join(f"{key['name']} {key['own']} {key['other']}{mark}".split()) in said
+            assert " ".join(f"{key['name']} {key['own']} {key['other']}{mark}".split()) in text
 
 
 # PAGE-43
-def test_what_would_help_comes_with_its_events(here: Here) -> None:
-    page = here.client.get("/asks/shop/cart-1").text
+def test_what_would_help_comes_with_its_events(service: ServiceThread) -> None:
+    page = service.client.get("/asks/shop/cart-1").text
     assert 'hx-get="/asks/shop/cart-1/helps" hx-trigger="load, again"' in page
     assert "data-kept" in page
-    response = here.client.get("/asks/shop/cart-1/helps", headers={"HX-Request": "true"})
+    response = service.client.get("/asks/shop/cart-1/helps", headers={"HX-Request": "true"})
 
-    remedies = here.get("/api/v1/asks/shop/cart-1/why", remedies="true")["item"]["remedies"]
+    remedies = service.get("/api/v1/asks/shop/cart-1/why", remedies="true")["item"]["remedies"]
     assert remedies
     forms = re.findall(r'<input type="hidden" name="events" value="([^"]*)">', response.text)
     assert [json.loads(unescape(one)) for one in forms] == [one["events"] for one in remedies]
@@ -194,19 +196,19 @@ def test_what_would_help_comes_with_its_events(here: Here) -> None:
     # A quota may be tried on the history first.
     assert 'href="/config?queue=root.web">the editor' in response.text
     for path in ("/asks/shop/front/helps", "/asks/no/one/helps"):
-        assert "there is nothing to help." in found(here.client, path)
+        assert "there is nothing to help." in page_text(service.client, path)
 
 
 # PAGE-5
 def test_what_a_button_would_lead_to_is_summed_up(tmp_path: Path) -> None:
-    with Here(config=write_config(tmp_path)) as here:
-        here.post(*EVENTS)
+    with ServiceThread(config=write_config(tmp_path)) as service:
+        service.post(*EVENTS)
         events: list[dict[str, object]] = [
             {"op": "remove_node", "node": "n1"},
             {"op": "add_node", "node": "n2", "capacity": {"vcore": 32}},
         ]
         form = {"events": json.dumps(events)}
-        tried = here.client.post("/events/try", data=form, headers=proof(here.client))
+        tried = service.client.post("/events/try", data=form, headers=proof(service.client))
 
         assert "4 asks would be bound, and 1 ask would lose its node." in text_of(tried)
         assert "shop/front is released (node lost) from n1" in text_of(tried)
@@ -215,13 +217,13 @@ def test_what_a_button_would_lead_to_is_summed_up(tmp_path: Path) -> None:
         assert "is bound to n2" in text_of(tried)
         assert "/nodes/n2" not in tried.text
         form = {"events": json.dumps(events[:1])}
-        tried = here.client.post("/events/try", data=form, headers=proof(here.client))
+        tried = service.client.post("/events/try", data=form, headers=proof(service.client))
         assert "No ask would be bound, and 1 ask would lose its node." in text_of(tried)
 
 
 # PAGE-42
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "shown"),
     [
         ("in 14.439512 s it may reclaim", "In 14.4 s it may reclaim."),
         ("in 754.4 s it may reclaim", "In 12 min 34 s it may reclaim."),
@@ -230,13 +232,13 @@ def test_what_a_button_would_lead_to_is_summed_up(tmp_path: Path) -> None:
         ("root.a has 2.5 vcore of 3.25", "root.a has 2.5 vcore of 3.25."),
     ],
 )
-def test_a_reason_says_times_with_the_digits_that_matter(message: str, told: str) -> None:
-    assert sentence(message) == told
+def test_a_reason_says_times_with_the_digits_that_matter(message: str, shown: str) -> None:
+    assert sentence(message) == shown
 
 
 # PAGE-43, OUTLOOK-33
-def test_a_machine_is_advice_without_a_button(here: Here) -> None:
-    page = here.client.get("/asks/train/worker-0/helps", params={"whole": "yes"})
+def test_a_machine_is_advice_without_a_button(service: ServiceThread) -> None:
+    page = service.client.get("/asks/train/worker-0/helps", params={"whole": "yes"})
 
     advice = "This is advice: it needs a machine, and no event makes one."
     assert f"5 vcore more on node n1 Less is not enough. {advice}" in text_of(page)
@@ -247,9 +249,9 @@ def test_a_machine_is_advice_without_a_button(here: Here) -> None:
 
 # PAGE-43, OUTLOOK-31, OUTLOOK-32
 def test_what_lets_a_gang_start_at_all_is_said_first(tmp_path: Path) -> None:
-    with Here(config=write_config(tmp_path)) as here:
+    with ServiceThread(config=write_config(tmp_path)) as service:
         member = {"op": "add_ask", "app": "big", "ask": "m", "resources": {"vcore": 3}}
-        here.post(
+        service.post(
             {"op": "add_node", "node": "n1", "capacity": {"vcore": 16}},
             {"op": "add_app", "app": "old", "queue": "root.ml"},
             {
@@ -264,50 +266,50 @@ def test_what_lets_a_gang_start_at_all_is_said_first(tmp_path: Path) -> None:
             {**member, "count": 4, "gang": "ns/big"},
         )
         lack = "The gang needs 12 vcore in all; its queue root.web may have 8."
-        assert lack in found(here.client, "/gangs/ns/big")
-        item = here.get("/api/v1/asks/big/m-0/why", remedies="true")["item"]
+        assert lack in page_text(service.client, "/gangs/ns/big")
+        item = service.get("/api/v1/asks/big/m-0/why", remedies="true")["item"]
         assert [one["message"] for one in item["shortfalls"]] == [lack]
         first, *_ = item["remedies"]
         assert first["text"] == "12 vcore instead of 8 as max of root.web"
         assert (first["node"], first["applicable"]) == (None, True)
         assert 7_200 <= first["starts"] < 7_260
-        said = found(here.client, "/asks/big/m-0/helps")
-        assert said.startswith(
+        text = page_text(service.client, "/asks/big/m-0/helps")
+        assert text.startswith(
             "It cannot start as things are. Each of these changes alone lets big/m-0 start: "
             "12 vcore instead of 8 as max of root.web It then starts at 20"
         )
-        here.post(*first["events"])
-        item = here.get("/api/v1/asks/big/m-0/why", forecast="true")["item"]
+        service.post(*first["events"])
+        item = service.get("/api/v1/asks/big/m-0/why", forecast="true")["item"]
         assert item["shortfalls"] == []
         assert item["starts_at"] == pytest.approx(first["starts"], abs=0.1)
 
 
 # PAGE-49
-def test_what_would_help_a_gang_is_said_of_the_gang(here: Here) -> None:
+def test_what_would_help_a_gang_is_said_of_the_gang(service: ServiceThread) -> None:
     helps = "/asks/train/worker-0/helps"
-    said = found(here.client, helps, whole="yes")
+    text = page_text(service.client, helps, whole="yes")
 
-    assert "Each of these changes alone lets the gang start at once" in said
-    assert "train/worker-0" not in said.replace('"ask": "train/worker-0"', "")
-    assert "bound on" not in said
-    own = found(here.client, helps)
+    assert "Each of these changes alone lets the gang start at once" in text
+    assert "train/worker-0" not in text.replace('"ask": "train/worker-0"', "")
+    assert "bound on" not in text
+    own = page_text(service.client, helps)
     assert "gets train/worker-0 bound at once, as its gang can start then" in own
 
 
 # PAGE-42, PAGE-44
 def test_an_ask_that_is_over_keeps_its_page(tmp_path: Path) -> None:
-    with Here(config=write_config(tmp_path)) as here:
-        here.post(*EVENTS)
-        here.post(release("front", message="done"))
-        said = found(here.client, "/asks/shop/front")
+    with ServiceThread(config=write_config(tmp_path)) as service:
+        service.post(*EVENTS)
+        service.post(release("front", message="done"))
+        text = page_text(service.client, "/asks/shop/front")
 
-        assert "front over" in said
-        assert re.search(r"released \(completed\) on n1 : done.*bound on n1.*assigned", said)
-        assert "This is what was decided since the service started" in said
-        here.post({"op": "remove_app", "app": "shop"})
+        assert "front over" in text
+        assert re.search(r"released \(completed\) on n1 : done.*bound on n1.*assigned", text)
+        assert "This is what was decided since the service started" in text
+        service.post({"op": "remove_app", "app": "shop"})
         for path in ("/apps/shop", "/asks/shop/front"):
-            assert "is over: it is in the state no more" in found(here.client, path)
-        unknown = here.client.get("/asks/shopp/front")
+            assert "is over: it is in the state no more" in page_text(service.client, path)
+        unknown = service.client.get("/asks/shopp/front")
         assert unknown.status_code == 404
         assert "shopp/front" in text_of(unknown)
 
@@ -315,29 +317,29 @@ def test_an_ask_that_is_over_keeps_its_page(tmp_path: Path) -> None:
 # PAGE-44
 def test_a_history_goes_on_in_the_store(tmp_path: Path) -> None:
     config, state = write_config(tmp_path), tmp_path / "state"
-    with Here(state, config) as here:
-        here.post(*EVENTS)
-        here.post(release("front"))
-        told = found(here.client, "/asks/shop/front")
-    with Here(state, config) as here:
-        page = here.client.get("/asks/shop/front")
+    with ServiceThread(state, config) as service:
+        service.post(*EVENTS)
+        service.post(release("front"))
+        first = page_text(service.client, "/asks/shop/front")
+    with ServiceThread(state, config) as service:
+        page = service.client.get("/asks/shop/front")
         assert "released" not in text_of(page)
         more = re.search(r'hx-get="(/asks/shop/front/earlier)" hx-vals=\'([^\']+)\'', page.text)
         assert more is not None
-        earlier = found(here.client, more[1], **json.loads(more[2]))
+        earlier = page_text(service.client, more[1], **json.loads(more[2]))
 
-        lines = re.findall(r"(?:released \(completed\)|bound|assigned) on n1", told)
+        lines = re.findall(r"(?:released \(completed\)|bound|assigned) on n1", first)
         assert lines == ["released (completed) on n1", "bound on n1", "assigned on n1"]
         assert re.findall(r"(?:released \(completed\)|bound|assigned) on n1", earlier) == lines
         assert "This is everything since it was added." in earlier
-        wrong = here.client.get(more[1], params={"before": 10**9})
+        wrong = service.client.get(more[1], params={"before": 10**9})
         assert wrong.status_code == 400
 
 
-def history_of(said: str) -> tuple[list[str], list[str]]:
-    """Return what a page says was decided about its subject, and about earlier ones of its name."""
-    told = said.partition("History")[2]
-    own, _, former = told.partition("An earlier ")
+def history_of(page: str) -> tuple[list[str], list[str]]:
+    """Return the decisions that a page shows about its subject, and about earlier ones of its name."""
+    history = page.partition("History")[2]
+    own, _, former = history.partition("An earlier ")
     form = r"assigned|bound|released \(\w+\)|added|refused|application \w+"
     return re.findall(form, own), re.findall(form, former)
 
@@ -357,90 +359,94 @@ LARGE: Final = {**ASK, "resources": {"vcore": 9}}
 def test_a_history_is_of_one_ask_alone(tmp_path: Path, *, together: bool) -> None:
     config, state = write_config(tmp_path), tmp_path / "state"
     path = "/asks/shop/again"
-    with Here(state, config) as here:
-        here.post(EVENTS[0], APP)
-        here.post(ASK)
-        first = here.get("/api/v1/asks")["time"]
+    with ServiceThread(state, config) as service:
+        service.post(EVENTS[0], APP)
+        service.post(ASK)
+        first = service.get("/api/v1/asks")["time"]
         if together:
             gone: dict[str, object] = {"op": "remove_ask", "app": "shop", "ask": "again"}
-            here.post(release("again"), ASK, gone, LARGE)
+            service.post(release("again"), ASK, gone, LARGE)
         else:
-            here.post(release("again"))
-            assert history_of(found(here.client, path)) == (
+            service.post(release("again"))
+            assert history_of(page_text(service.client, path)) == (
                 ["released (completed)", "bound", "assigned"],
                 [],
             )
-            here.post(LARGE)
-        assert history_of(found(here.client, path))[0] == ["added"]
-        assert history_of(found(here.client, path, at=first))[0] == ["bound", "assigned", "added"]
-        assert "released (completed)" in history_of(found(here.client, path))[1]
+            service.post(LARGE)
+        assert history_of(page_text(service.client, path))[0] == ["added"]
+        assert history_of(page_text(service.client, path, at=first))[0] == [
+            "bound",
+            "assigned",
+            "added",
+        ]
+        assert "released (completed)" in history_of(page_text(service.client, path))[1]
         # An application that comes anew has a new history, and so has its ask.
-        here.post({"op": "remove_app", "app": "shop"})
-        here.post(APP, ASK)
-        assert history_of(found(here.client, path))[0] == ["bound", "assigned", "added"]
-        own, former = history_of(found(here.client, "/apps/shop"))
+        service.post({"op": "remove_app", "app": "shop"})
+        service.post(APP, ASK)
+        assert history_of(page_text(service.client, path))[0] == ["bound", "assigned", "added"]
+        own, former = history_of(page_text(service.client, "/apps/shop"))
         assert own[-2:] == ["application New", "added"]
         assert own.count("assigned") == 1
         assert former.count("application New") == 1
-    with Here(state, config) as here:
-        page = here.client.get(path)
+    with ServiceThread(state, config) as service:
+        page = service.client.get(path)
         more = re.search(r'hx-get="([^"]+/earlier)" hx-vals=\'([^\']+)\'', page.text)
         assert more is not None
-        earlier = found(here.client, more[1], **json.loads(more[2]))
+        earlier = page_text(service.client, more[1], **json.loads(more[2]))
         assert re.findall(r"bound|assigned|released", earlier) == ["bound", "assigned"]
         assert "This is everything since it was added." in earlier
-        here.post(release("again"))
-        said = found(here.client, path)
-        assert "again over" in said
+        service.post(release("again"))
+        text = page_text(service.client, path)
+        assert "again over" in text
         # Only its end is in memory; the rest of it, and no more, is in the store.
-        assert history_of(said)[0] == ["released (completed)"]
-        page = here.client.get(path)
+        assert history_of(text)[0] == ["released (completed)"]
+        page = service.client.get(path)
         more = re.search(r'hx-get="([^"]+/earlier)" hx-vals=\'([^\']+)\'', page.text)
         assert more is not None
-        earlier = found(here.client, more[1], **json.loads(more[2]))
+        earlier = page_text(service.client, more[1], **json.loads(more[2]))
         assert re.findall(r"bound|assigned|released", earlier) == ["bound", "assigned"]
 
 
 # PAGE-85
-def test_who_was_over_at_the_start_is_told_alone(tmp_path: Path) -> None:
+def test_an_ask_that_was_over_at_the_start_is_shown_alone(tmp_path: Path) -> None:
     config, state = write_config(tmp_path), tmp_path / "state"
-    with Here(state, config) as here:
-        here.post(EVENTS[0], APP, ASK)
-        here.post(release("again", message="the first"))
-        here.post(ASK)
-        here.post(release("again", message="the second"))
-    with Here(state, config) as here:
-        page = here.client.get("/asks/shop/again")
+    with ServiceThread(state, config) as service:
+        service.post(EVENTS[0], APP, ASK)
+        service.post(release("again", message="the first"))
+        service.post(ASK)
+        service.post(release("again", message="the second"))
+    with ServiceThread(state, config) as service:
+        page = service.client.get("/asks/shop/again")
         more = re.search(r'hx-get="([^"]+/earlier)" hx-vals=\'([^\']+)\'', page.text)
         assert more is not None
-        earlier = found(here.client, more[1], **json.loads(more[2]))
+        earlier = page_text(service.client, more[1], **json.loads(more[2]))
         assert re.findall(r"bound|assigned|released", earlier) == ["released", "bound", "assigned"]
         assert "the second" in earlier
 
 
 # PAGE-44, PAGE-47
 def test_the_past_is_shown_as_it_was(tmp_path: Path) -> None:
-    with Here(tmp_path / "state", write_config(tmp_path)) as here:
-        here.post(*EVENTS)
-        then = here.get("/api/v1/asks")["time"]
-        here.post(release("front", message="done"), {"op": "remove_app", "app": "train"})
-        assert "train/worker" not in found(here.client, "/asks")
+    with ServiceThread(tmp_path / "state", write_config(tmp_path)) as service:
+        service.post(*EVENTS)
+        then = service.get("/api/v1/asks")["time"]
+        service.post(release("front", message="done"), {"op": "remove_app", "app": "train"})
+        assert "train/worker" not in page_text(service.client, "/asks")
 
-        said = found(here.client, "/asks/shop/front", at=then)
-        assert "front bound" in said
-        assert "bound on n1" in said
-        assert "released" not in said
-        said = found(here.client, "/asks/shop/cart-7", at=then)
-        assert "QueueMax" in said
-        assert "What would help is searched for in the present only" in said
+        text = page_text(service.client, "/asks/shop/front", at=then)
+        assert "front bound" in text
+        assert "bound on n1" in text
+        assert "released" not in text
+        text = page_text(service.client, "/asks/shop/cart-7", at=then)
+        assert "QueueMax" in text
+        assert "What would help is searched for in the present only" in text
         for path in ("/asks", "/apps/train", "/gangs", "/gangs/ml/bert", "/asks/train/worker-1"):
-            page = here.client.get(path, params={"at": then})
+            page = service.client.get(path, params={"at": then})
             assert page.status_code == 200
             assert "ml/bert" in page.text or path == "/asks"
             assert "Apply" not in page.text
             for link in re.findall(r'<a href="(/(?:asks|apps|gangs)/[^"]+)"', page.text):
                 assert "at=" in link
-        assert here.client.get("/gangs/ml/bert").status_code == 200
+        assert service.client.get("/gangs/ml/bert").status_code == 200
 
 
 # PAGE-45
@@ -469,18 +475,18 @@ def test_the_output_of_a_command_is_shown(tmp_path: Path) -> None:
 
 
 # PAGE-46
-def test_an_application_has_its_asks_and_gangs(here: Here) -> None:
-    said = found(here.client, "/apps/train")
+def test_an_application_has_its_asks_and_gangs(service: ServiceThread) -> None:
+    text = page_text(service.client, "/apps/train")
 
-    item = here.get("/api/v1/apps/train")["item"]
-    assert f"train {item['state']}" in said
+    item = service.get("/api/v1/apps/train")["item"]
+    assert f"train {item['state']}" in text
     for state in item["states"]:
-        assert f"{state['state']} 2" in said
-    assert "3 pending 0 parked 0 waiting 0 bound" in said
-    assert "Gangs ml/bert" in said
-    assert "train/worker-2 pending" in said
-    assert "All asks of shop" in found(here.client, "/apps/shop")
-    assert here.client.get("/apps/none").status_code == 404
+        assert f"{state['state']} 2" in text
+    assert "3 pending 0 parked 0 waiting 0 bound" in text
+    assert "Gangs ml/bert" in text
+    assert "train/worker-2 pending" in text
+    assert "All asks of shop" in page_text(service.client, "/apps/shop")
+    assert service.client.get("/apps/none").status_code == 404
 
 
 # PAGE-47
@@ -493,53 +499,55 @@ def test_who_may_not_apply_a_change_sees_why(tmp_path: Path) -> None:
         helps, ask, own = "/asks/shop/cart-1/helps", "/asks/shop/cart-1", "/asks/train/worker-0"
 
         log_in(served.client, Role.READER)
-        told = found(served.client, helps)
-        assert "This needs the role submitter" in told
-        assert '"op"' in told
-        assert "Apply" not in told
-        assert "Cancel this" not in found(served.client, ask)
+        shown = page_text(served.client, helps)
+        assert "This needs the role submitter" in shown
+        assert '"op"' in shown
+        assert "Apply" not in shown
+        assert "Cancel this" not in page_text(served.client, ask)
         log_in(served.client, Role.SUBMITTER)
-        told = found(served.client, helps)
-        assert "op: this needs the role admin" in told
-        assert "Apply" not in told
-        assert "app: 'shop' belongs to 'ann'" in found(served.client, ask)
-        assert "Cancel this ask" in found(served.client, own)
-        assert "belongs to" not in found(served.client, own)
+        shown = page_text(served.client, helps)
+        assert "op: this needs the role admin" in shown
+        assert "Apply" not in shown
+        assert "app: 'shop' belongs to 'ann'" in page_text(served.client, ask)
+        assert "Cancel this ask" in page_text(served.client, own)
+        assert "belongs to" not in page_text(served.client, own)
         log_in(served.client, Role.ADMIN)
-        assert "Apply" in found(served.client, helps)
+        assert "Apply" in page_text(served.client, helps)
 
 
 # PAGE-48
-def test_gangs_are_found(here: Here) -> None:
-    said = found(here.client, "/gangs")
+def test_gangs_are_found(service: ServiceThread) -> None:
+    text = page_text(service.client, "/gangs")
 
-    assert f"ml/bert Gathering 0 of 3 needed, 3 missing {Code.GANG_CYCLE_INVALID.summary}" in said
-    assert rows(here, "/gangs", name="BER", state="Gathering", queue="root.ml") == ["ml/bert"]
+    assert f"ml/bert Gathering 0 of 3 needed, 3 missing {Code.GANG_CYCLE_INVALID.summary}" in text
+    assert rows(service, "/gangs", name="BER", state="Gathering", queue="root.ml") == ["ml/bert"]
     for filters in ({"name": "x"}, {"state": "Satisfied"}, {"queue": "root.web"}):
-        assert rows(here, "/gangs", **filters) == []
-        assert "No gang matches" in found(here.client, "/gangs", **filters)
+        assert rows(service, "/gangs", **filters) == []
+        assert "No gang matches" in page_text(service.client, "/gangs", **filters)
 
 
 # PAGE-49
-def test_a_gang_sums_up_why_it_does_not_start(here: Here) -> None:
-    said = found(here.client, "/gangs/ml/bert")
+def test_a_gang_sums_up_why_it_does_not_start(service: ServiceThread) -> None:
+    text = page_text(service.client, "/gangs/ml/bert")
 
-    assert "Needs 3 members with a node before any of them is bound" in said
-    assert "Missing 3 members with a node" in said
-    assert "Topology prefer: members take nodes with one value of rack first" in said
-    assert "Cycle not valid" in said
-    assert f"3 members : {Code.GANG_CYCLE_INVALID.summary} GangCycleInvalid" in said
-    message = here.get("/api/v1/asks/train/worker-0")["item"]["message"]
-    assert f"train/worker-0 : {message}" in said
-    assert 'hx-get="/asks/train/worker-0/helps?whole=yes"' in here.client.get("/gangs/ml/bert").text
-    assert here.client.get("/gangs/ml/none").status_code == 404
+    assert "Needs 3 members with a node before any of them is bound" in text
+    assert "Missing 3 members with a node" in text
+    assert "Topology prefer: members take nodes with one value of rack first" in text
+    assert "Cycle not valid" in text
+    assert f"3 members : {Code.GANG_CYCLE_INVALID.summary} GangCycleInvalid" in text
+    message = service.get("/api/v1/asks/train/worker-0")["item"]["message"]
+    assert f"train/worker-0 : {message}" in text
+    assert (
+        'hx-get="/asks/train/worker-0/helps?whole=yes"' in service.client.get("/gangs/ml/bert").text
+    )
+    assert service.client.get("/gangs/ml/none").status_code == 404
 
 
 # PAGE-49
 def test_the_example_of_a_reason_is_the_member_that_was_added_first(tmp_path: Path) -> None:
     member = {"op": "add_ask", "app": "train", "gang": "ns/pair", "resources": {"vcore": 5}}
-    with Here(config=write_config(tmp_path)) as here:
-        here.post(
+    with ServiceThread(config=write_config(tmp_path)) as service:
+        service.post(
             {"op": "add_node", "node": "n1", "capacity": {"vcore": 11}},
             {"op": "add_app", "app": "train", "queue": "root.ml"},
             {"op": "add_gang", "gang": "ns/pair", "min_member": 3, "mode": "NonStrict"},
@@ -549,7 +557,7 @@ def test_the_example_of_a_reason_is_the_member_that_was_added_first(tmp_path: Pa
             {**member, "ask": "worker-11", "priority": 0},
         )
 
-        said = found(here.client, "/gangs/ns/pair")
+        text = page_text(service.client, "/gangs/ns/pair")
 
-        assert "2 members : holds a node and waits for the rest of its gang" in said
-        assert "For example train/worker-9 :" in said
+        assert "2 members : holds a node and waits for the rest of its gang" in text
+        assert "For example train/worker-9 :" in text

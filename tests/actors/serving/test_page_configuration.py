@@ -25,7 +25,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def written(client: httpx.Client, **changes: str) -> Mapping[str, str]:
-    """Give the fields of the form as the page has them, with some others."""
+    """Return the fields of the form as the page has them, with some others."""
     page = client.get("/config").text
     seen = re.search(r'name="seen" id="config-seen" value="([0-9a-f]+)"', page)
     assert seen is not None
@@ -103,7 +103,7 @@ def test_a_comparison_says_which_span_it_is_of(tmp_path: Path) -> None:
 
 # PAGE-54
 @pytest.mark.parametrize(
-    ("wanted", "told", "begin"),
+    ("wanted", "heading", "begin"),
     [
         ("root.prod", "The lines of root.prod are", "- name: prod"),
         (
@@ -115,7 +115,7 @@ def test_a_comparison_says_which_span_it_is_of(tmp_path: Path) -> None:
     ],
 )
 def test_a_queue_leads_to_its_lines(
-    served: Served, wanted: str, told: str | None, begin: str | None
+    served: Served, wanted: str, heading: str | None, begin: str | None
 ) -> None:
     log_in(served.client, Role.ADMIN)
     page = served.client.get("/config", params={"queue": wanted}).text
@@ -123,11 +123,11 @@ def test_a_queue_leads_to_its_lines(
     lines = re.search(r'data-first="(\d+)" data-last="(\d+)"', page)
     assert text is not None
 
-    if told is None or begin is None:
+    if heading is None or begin is None:
         assert lines is None
     else:
         assert lines is not None
-        assert told in re.sub(r"<[^>]*>", "", page)
+        assert heading in re.sub(r"<[^>]*>", "", page)
         first, last = int(lines[1]), int(lines[2])
         shown = text[1].splitlines()[first - 1 : last]
         assert shown[0].strip() == begin

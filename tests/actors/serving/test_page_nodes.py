@@ -57,28 +57,28 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def cells(client: httpx.Client, path: str) -> list[dict[str, Any]]:
-    """Return what the script is told of each map."""
+    """Return the data that the script gets for each map."""
     found = re.findall(
         r'<script type="application/json"[^>]*>(.*?)</script>', client.get(path).text
     )
     return [json.loads(one) for one in found]
 
 
-def names(told: dict[str, Any]) -> list[str]:
+def names(node_map: dict[str, Any]) -> list[str]:
     made: list[str] = []
-    for shared, rest in zip(told["shared"], told["names"], strict=True):
+    for shared, rest in zip(node_map["shared"], node_map["names"], strict=True):
         made.append((made[-1] if made else "")[:shared] + rest)
     return made
 
 
 # PAGE-30
 def test_the_map_shows_how_full_nodes_are(served: Served) -> None:
-    (told,) = cells(served.client, "/nodes")
-    assert names(told) == ["a1", "a2", "b1", "b2", "plain"]
-    assert told["shares"] == [0, 25, 50, 100, 0]
-    assert told["counts"] == [0, 1, 1, 1, 0]
-    assert told["bands"] == "01250"
-    assert told["unschedulable"] == [0]
+    (node_map,) = cells(served.client, "/nodes")
+    assert names(node_map) == ["a1", "a2", "b1", "b2", "plain"]
+    assert node_map["shares"] == [0, 25, 50, 100, 0]
+    assert node_map["counts"] == [0, 1, 1, 1, 0]
+    assert node_map["bands"] == "01250"
+    assert node_map["unschedulable"] == [0]
     assert row_of(served, "/nodes", "all ") == "all 2 1 1 0 0 1 0 1"
     (of_memory,) = cells(served.client, "/nodes?type=memory")
     assert of_memory["shares"] == [0, 12, 12, 12, 0]
@@ -100,8 +100,8 @@ def test_nodes_are_found_and_in_groups(served: Served) -> None:
         ("attribute=zone%3Da", ["a1", "a2"]),
         ("attribute=zone", ["a1", "a2", "b1", "b2"]),
     ):
-        (told,) = cells(served.client, f"/nodes?{query}")
-        assert names(told) == found
+        (node_map,) = cells(served.client, f"/nodes?{query}")
+        assert names(node_map) == found
     maps = cells(served.client, "/nodes?group=zone")
     assert [names(one) for one in maps] == [["a1", "a2"], ["b1", "b2"], ["plain"]]
     assert row_of(served, "/nodes?group=zone", "zone=a ") == "zone=a 1 1 0 0 0 0 0 1"
@@ -110,8 +110,8 @@ def test_nodes_are_found_and_in_groups(served: Served) -> None:
 
 # PAGE-32
 def test_colours_tell_queues_apart(served: Served) -> None:
-    (told,) = cells(served.client, "/nodes?color=queue")
-    assert told["bands"] == "02210"
+    (node_map,) = cells(served.client, "/nodes?color=queue")
+    assert node_map["bands"] == "02210"
     assert "nothing used root.dev root.prod unschedulable" in text_of(served, "/nodes?color=queue")
     (below,) = cells(served.client, "/nodes?color=queue&below=root.prod")
     assert below["bands"] == "02210"
@@ -141,8 +141,8 @@ def test_the_rarest_queues_share_a_colour(tmp_path: Path) -> None:
     listed = ", ".join(f"{{name: {queue}}}" for queue in queues)
     with Served(tmp_path, config=config % listed) as served:
         served.client.post("/api/v1/events", json=events)
-        (told,) = cells(served.client, "/nodes?color=queue")
-        assert told["bands"] == "123456788"
+        (node_map,) = cells(served.client, "/nodes?color=queue")
+        assert node_map["bands"] == "123456788"
         assert row_of(served, "/nodes?color=queue", "all ") == "all 0 1 1 1 1 1 1 1 2 0"
 
 
@@ -161,10 +161,10 @@ def test_many_nodes_take_few_bytes(tmp_path: Path) -> None:
         served.client.post("/api/v1/events", json=[{"op": "add_app", "app": "a", "queue": "dev"}])
         served.client.post("/api/v1/events", json=asks)
         page = served.client.get("/nodes")
-        (told,) = cells(served.client, "/nodes")
+        (node_map,) = cells(served.client, "/nodes")
     assert len(page.content) < 400_000
-    assert names(told) == [f"node-{at:05}" for at in range(10_000)]
-    assert sum(told["counts"]) == 9_000
+    assert names(node_map) == [f"node-{at:05}" for at in range(10_000)]
+    assert sum(node_map["counts"]) == 9_000
 
 
 # PAGE-34

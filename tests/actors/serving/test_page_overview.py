@@ -1,4 +1,4 @@
-"""The overview without a browser, and what asks and gangs need and no nodes have."""
+"""The overview without a browser, and needs of asks and gangs that no node can meet."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from tests.actors.serving.served import Here, Served, until
-from tests.actors.serving.test_page_asks import found
+from tests.actors.serving.served import Served, ServiceThread, until
+from tests.actors.serving.test_page_asks import page_text
 
 EVENTS: Final[list[Mapping[str, object]]] = [
     {"op": "add_node", "node": "n 1", "capacity": {"vcore": 8}},
@@ -46,7 +46,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
         yield served
 
 
-def shown(served: Served, path: str = "/") -> str:
+def text_at(served: Served, path: str = "/") -> str:
     """Return the text of a page, without its markup."""
     response = served.client.get(path)
     assert response.status_code == 200, response.text
@@ -67,11 +67,11 @@ def links(served: Served) -> set[str]:
 
 # PAGE-11
 def test_figures_are_those_of_the_state(served: Served) -> None:
-    assert "There are no nodes yet" in shown(served)
+    assert "There are no nodes yet" in text_at(served)
     served.client.post("/api/v1/events", json=EVENTS)
-    text = shown(served)
+    text = text_at(served)
 
-    for told in (
+    for words in (
         "75.0 % of vcore used 6 of 8 cores",
         "2 asks pending",
         "0 asks waiting",
@@ -79,15 +79,15 @@ def test_figures_are_those_of_the_state(served: Served) -> None:
         "1 application in 3 queues",
         "1 node all schedulable",
     ):
-        assert told in text, told
+        assert words in text, words
 
 
 # PAGE-13, PAGE-14
 def test_reasons_and_waits_are_counted(served: Served) -> None:
-    assert "No ask was bound in the last hour" in shown(served)
-    assert "There are no asks." in shown(served)
+    assert "No ask was bound in the last hour" in text_at(served)
+    assert "There are no asks." in text_at(served)
     served.client.post("/api/v1/events", json=EVENTS)
-    text = shown(served)
+    text = text_at(served)
 
     assert "NeverFits 1" in text
     assert "QueueMax 1" in text
@@ -109,7 +109,7 @@ def test_reasons_that_do_not_add_up_are_counted_anew(served: Served) -> None:
         return 'hx-get="/reasons"' not in part.text
 
     until(counted)
-    text = shown(served, "/reasons")
+    text = text_at(served, "/reasons")
     assert text.startswith("Reason Asks")
     assert "80,002 asks as of 20" in text
     assert "asks pending" not in text
@@ -118,7 +118,7 @@ def test_reasons_that_do_not_add_up_are_counted_anew(served: Served) -> None:
 # PAGE-15
 def test_decisions_lead_to_what_they_are_about(served: Served) -> None:
     served.client.post("/api/v1/events", json=EVENTS)
-    text = shown(served)
+    text = text_at(served)
 
     assert re.search(r"bound a b/x-\d is bound to n 1", text)
     assert "application a b in root.prod is Starting" in text
@@ -132,22 +132,22 @@ def test_what_was_refused_outlasts_a_restart(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with Served(tmp_path, "--state", str(state)) as served:
         served.client.post("/api/v1/events", json=EVENTS)
-        before = shown(served)
+        before = text_at(served)
     with Served(tmp_path, "--state", str(state)) as served:
-        after = shown(served)
+        after = text_at(served)
 
-    for told in ("remove_node node: 'ghost' is unknown", "2 asks bound.", "is bound to n 1"):
-        assert told in before
-        assert told in after
+    for words in ("remove_node node: 'ghost' is unknown", "2 asks bound.", "is bound to n 1"):
+        assert words in before
+        assert words in after
     assert f"Kept in {state}" in after
 
 
 # PAGE-10
-def test_problems_of_files_read_again_are_told(served: Served, tmp_path: Path) -> None:
-    assert "The scheduler is ready" in shown(served)
+def test_problems_of_files_read_again_are_shown(served: Served, tmp_path: Path) -> None:
+    assert "The scheduler is ready" in text_at(served)
     (tmp_path / "queues.yaml").write_text("partitions: 7\n", encoding="utf-8")
     served.process.send_signal(signal.SIGHUP)
-    until(lambda: "configuration:" in shown(served))
+    until(lambda: "configuration:" in text_at(served))
 
 
 # PAGE-12
@@ -180,12 +180,12 @@ def test_the_past_is_shown_as_it_was(tmp_path: Path) -> None:
             {"op": "add_app", "app": "later", "queue": "root.dev", "user": "olga"},
         ]
         served.client.post("/api/v1/events", json=more)
-        present, past = shown(served), shown(served, f"/?at={at}")
+        present, past = text_at(served), text_at(served, f"/?at={at}")
 
-    for told in ("4 asks pending", "0 asks running", "'other' is unknown", "application later"):
-        assert told in present, told
-        assert told not in past, told
-    for told in (
+    for words in ("4 asks pending", "0 asks running", "'other' is unknown", "application later"):
+        assert words in present, words
+        assert words not in past, words
+    for words in (
         "75.0 % of vcore used",
         "2 asks pending",
         "2 asks running",
@@ -195,7 +195,7 @@ def test_the_past_is_shown_as_it_was(tmp_path: Path) -> None:
         "is bound to n 1",
         "'ghost' is unknown",
     ):
-        assert told in past, told
+        assert words in past, words
     assert "The scheduler is ready" not in past
 
 
@@ -253,15 +253,15 @@ SHORTAGE_EVENTS: Final[list[Event]] = [
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[Here]:
-    with Here() as running:
+def service() -> Iterator[ServiceThread]:
+    with ServiceThread() as running:
         running.post(*SHORTAGE_EVENTS)
         yield running
 
 
 # PAGE-49
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reason"),
     [
         ("whole", "The gang needs 12 whole in all; all nodes together have 8."),
         ("split", "The gang needs 12 split in all; all nodes together have 8."),
@@ -277,14 +277,14 @@ def here() -> Iterator[Here]:
     ],
 )
 def test_a_gang_that_needs_more_than_there_is_says_so_first(
-    here: Here, name: str, told: str
+    service: ServiceThread, name: str, reason: str
 ) -> None:
-    assert f"Why it does not start {told}" in found(here.client, f"/gangs/ns/{name}")
+    assert f"Why it does not start {reason}" in page_text(service.client, f"/gangs/ns/{name}")
 
 
 # PAGE-49
-def test_a_gang_that_could_have_room_is_not_told_so(here: Here) -> None:
-    page = found(here.client, "/gangs/ns/half")
+def test_a_gang_that_could_have_room_has_no_such_reason(service: ServiceThread) -> None:
+    page = page_text(service.client, "/gangs/ns/half")
 
     assert "together have" not in page
     assert "No node has" not in page
@@ -292,7 +292,7 @@ def test_a_gang_that_could_have_room_is_not_told_so(here: Here) -> None:
 
 # PAGE-42
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reason"),
     [
         ("too-large", "It asks for 2 vcore, and the most on any of 3 nodes is 1 vcore."),
         (
@@ -304,13 +304,15 @@ def test_a_gang_that_could_have_room_is_not_told_so(here: Here) -> None:
         ("whole-0", "The gang needs 12 whole in all; all nodes together have 8."),
     ],
 )
-def test_an_ask_that_no_node_could_hold_says_so_first(here: Here, name: str, told: str) -> None:
-    assert f"Why it is not running {told}" in found(here.client, f"/asks/a/{name}")
+def test_an_ask_that_no_node_could_hold_says_so_first(
+    service: ServiceThread, name: str, reason: str
+) -> None:
+    assert f"Why it is not running {reason}" in page_text(service.client, f"/asks/a/{name}")
 
 
 # PAGE-42
-def test_an_ask_that_has_to_wait_for_room_is_not_told_so(here: Here) -> None:
-    page = found(here.client, "/asks/a/later")
+def test_an_ask_that_has_to_wait_for_room_has_no_such_reason(service: ServiceThread) -> None:
+    page = page_text(service.client, "/asks/a/later")
 
     assert "Why it is not running" in page
     assert "No node has" not in page
@@ -374,17 +376,17 @@ LIMITED: Final[list[Event]] = [
 
 
 @pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]:
     config = tmp_path_factory.mktemp("limited") / "queues.yaml"
     config.write_text(QUEUES, encoding="utf-8")
-    with Here(config=config) as running:
+    with ServiceThread(config=config) as running:
         running.post(*LIMITED)
         yield running
 
 
 # PAGE-49
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reason"),
     [
         ("over", "The gang needs 6 vcore in all; its queue root.team.small may have 4."),
         (
@@ -413,22 +415,24 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     ],
 )
 def test_a_gang_that_needs_more_than_its_queue_may_have_says_so_first(
-    limited: Here, name: str, told: str
+    limited: ServiceThread, name: str, reason: str
 ) -> None:
-    page = found(limited.client, f"/gangs/ns/{name}")
+    page = page_text(limited.client, f"/gangs/ns/{name}")
 
-    assert f"Why it does not start {told} Open this queue" in page
+    assert f"Why it does not start {reason} Open this queue" in page
     assert 'href="/queues/root.team' in limited.client.get(f"/gangs/ns/{name}").text
 
 
 # PAGE-49
-def test_a_gang_whose_members_may_run_in_other_queues_is_not_told_so(limited: Here) -> None:
-    assert "may have" not in found(limited.client, "/gangs/ns/spread")
+def test_a_gang_whose_members_may_run_in_other_queues_has_no_such_reason(
+    limited: ServiceThread,
+) -> None:
+    assert "may have" not in page_text(limited.client, "/gangs/ns/spread")
 
 
 # PAGE-42
-def test_a_member_says_what_keeps_its_gang_from_starting(limited: Here) -> None:
-    page = found(limited.client, "/asks/over-small/m-0")
+def test_a_member_says_what_keeps_its_gang_from_starting(limited: ServiceThread) -> None:
+    page = page_text(limited.client, "/asks/over-small/m-0")
 
     assert (
         "Why it is not running The gang needs 6 vcore in all; "

@@ -1,4 +1,4 @@
-"""Names, and reasons why asks are not running, as the page says them."""
+"""Names, and reasons why asks are not running, as the page words them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from muster.service.page.renderer import ask_name, name_of
-from tests.actors.serving.served import Here
-from tests.actors.serving.test_page_asks import found
+from tests.actors.serving.served import ServiceThread
+from tests.actors.serving.test_page_asks import page_text
 
 
 # PAGE-71
@@ -55,10 +55,10 @@ REQUESTS: Final[list[list[dict[str, object]]]] = [
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]:
     path = tmp_path_factory.mktemp("reasons") / "queues.yaml"
     path.write_text(CONFIG, encoding="utf-8")
-    with Here(config=path) as running:
+    with ServiceThread(config=path) as running:
         for events in REQUESTS:
             running.post(*events)
         yield running
@@ -66,14 +66,14 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 
 # PAGE-42
 @pytest.mark.parametrize("path", ["/asks/test/flaky", "/asks", "/apps/test"])
-def test_until_when_an_ask_backs_off_is_a_date(here: Here, path: str) -> None:
-    item = here.get("/api/v1/asks/test/flaky")
+def test_until_when_an_ask_backs_off_is_a_date(service: ServiceThread, path: str) -> None:
+    item = service.get("/api/v1/asks/test/flaky")
     origin = datetime.fromisoformat(item["time"]) - timedelta(seconds=item["at"])
     until = origin + timedelta(seconds=item["item"]["backs_off_until"])
     date = f"{until.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
-    said = found(here.client, path)
-    assert f"not tried before {date}, " in said
-    assert " h 59 min from now" in said or "2 h from now" in said
+    text = page_text(service.client, path)
+    assert f"not tried before {date}, " in text
+    assert " h 59 min from now" in text or "2 h from now" in text
     if path == "/asks/test/flaky":
-        assert f"until {date}" in said
+        assert f"until {date}" in text

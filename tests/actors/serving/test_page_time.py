@@ -53,14 +53,14 @@ def state_of(served: Served) -> Path:
 
 
 def post(served: Served, *events: Mapping[str, object]) -> str:
-    """Let events in; return the instant of the last batch."""
+    """Submit events; return the instant of the last batch."""
     served.client.post("/api/v1/events", json=[*events]).raise_for_status()
     with StateReader(state_of(served)) as reader:
         return iso_date(reader.meta.origin_us + reader.last().at_us)
 
 
 def content(served: Served, path: str, at: str = "") -> str:
-    """Return the content of a page without what tells of the moment itself."""
+    """Return the content of a page without its parts about the present moment."""
     address = f"{path}{'&' if '?' in path else '?'}{urlencode({'at': at})}" if at else path
     response = served.client.get(address, headers={"HX-Request": "true"})
     if response.status_code == 404:
@@ -68,7 +68,7 @@ def content(served: Served, path: str, at: str = "") -> str:
     assert response.status_code == 200, response.text
     text = re.sub(r'<span class="(?:ago|age)" .*?</span>', "", response.text)
     text = re.sub(r"[?&](amp;)?at=[^\"&]*", "", text)
-    # Buttons, with what is said of them, and what is searched for are not there in the past; what was
+    # Buttons, with their descriptions, and searches are not there in the past; what was
     # decided is in memory, or loaded; and durations go on in the present.
     for part in _OTHERWISE:
         text = re.sub(part, "", text, flags=re.DOTALL)
@@ -87,19 +87,21 @@ def test_pages_are_shown_as_they_were(served: Served) -> None:
         [{"op": "remove_node", "node": "n1"}],
         [{"op": "remove_app", "app": "a"}],
     ]
-    said: list[tuple[str, dict[str, str]]] = []
+    moments: list[tuple[str, dict[str, str]]] = []
     for events in steps:
         at = post(served, *events)
-        said.append((at, {path: content(served, path) for path in PATHS}))
+        moments.append((at, {path: content(served, path) for path in PATHS}))
 
-    assert all(len({shown[path] for _, shown in said}) > 1 for path in PATHS if path[-2:] != "n2")
-    for at, shown in said:
+    assert all(
+        len({shown[path] for _, shown in moments}) > 1 for path in PATHS if path[-2:] != "n2"
+    )
+    for at, shown in moments:
         assert {path: content(served, path, at) for path in PATHS} == shown
 
 
 # PAGE-62
 @pytest.mark.parametrize(
-    ("at", "status", "told"),
+    ("at", "status", "problem"),
     [
         ("yesterday", 400, "must be a date in UTC such as 2026-01-31T18:30:00Z, or seconds since"),
         ("2999-01-01", 400, "lies in the future: now is 20"),
@@ -107,11 +109,11 @@ def test_pages_are_shown_as_they_were(served: Served) -> None:
     ],
 )
 def test_a_moment_that_cannot_be_is_refused(
-    served: Served, at: str, status: int, told: str
+    served: Served, at: str, status: int, problem: str
 ) -> None:
     response = served.client.get("/queues", params={"at": at})
 
-    assert (response.status_code, told in response.text) == (status, True), response.text
+    assert (response.status_code, problem in response.text) == (status, True), response.text
 
 
 # PAGE-62
@@ -227,7 +229,7 @@ def test_a_span_says_what_happened(served: Served) -> None:
 
 # PAGE-65
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "problem"),
     [
         ({"kind": "binds"}, "kind: &#39;binds&#39;: must be one of assigned"),
         ({"from": "noon"}, "from: &#39;noon&#39;: must be a date in UTC"),
@@ -235,10 +237,12 @@ def test_a_span_says_what_happened(served: Served) -> None:
         ({"after": "x"}, "after: &#39;x&#39;: must be a whole number"),
     ],
 )
-def test_a_span_that_cannot_be_is_refused(served: Served, query: dict[str, str], told: str) -> None:
+def test_a_span_that_cannot_be_is_refused(
+    served: Served, query: dict[str, str], problem: str
+) -> None:
     response = served.client.get("/time", params={**query, "queue": "root.dev"})
 
-    assert (response.status_code, told in response.text) == (400, True), response.text
+    assert (response.status_code, problem in response.text) == (400, True), response.text
     # The form is there as it was filled in.
     assert field(response.text, "queue") == "root.dev"
     written = query.get("from", "")
@@ -246,23 +250,23 @@ def test_a_span_that_cannot_be_is_refused(served: Served, query: dict[str, str],
 
 
 def field(text: str, name: str) -> str:
-    """Return what a field of the form has."""
+    """Return the value of a field of the form."""
     found = re.search(rf'name="{name}"(?: step="1")? value="([^"]*)"', text)
     assert found is not None
     return found[1]
 
 
 # PAGE-65
-def test_a_span_that_is_not_all_there_is_told(served: Served) -> None:
+def test_a_span_that_is_not_all_there_has_a_note(served: Served) -> None:
     first = post(served, NODE)
 
-    def told(**query: str) -> tuple[str, str]:
+    def page_with(**query: str) -> tuple[str, str]:
         text = served.client.get("/time", params=query).text
         notes = re.search(r'class="time-notes".*?</div>', text, re.DOTALL)
         return text, "" if notes is None else notes[0]
 
-    assert told()[1] == ""
-    text, notes = told(**{"from": "2001-01-01", "until": "2001-01-02"})
+    assert page_with()[1] == ""
+    text, notes = page_with(**{"from": "2001-01-01", "until": "2001-01-02"})
     assert "You asked for 2001-01-01 00:00:00 UTC until 2001-01-02 00:00:00 UTC." in notes
     assert "history is kept from 20" in notes
     assert 'id="summary"' not in text
@@ -270,23 +274,23 @@ def test_a_span_that_is_not_all_there_is_told(served: Served) -> None:
         "2001-01-01T00:00:00",
         "2001-01-02T00:00:00",
     )
-    text, notes = told(**{"from": "2001-01-01"})
+    text, notes = page_with(**{"from": "2001-01-01"})
     assert "You asked from 2001-01-01 00:00:00 UTC on. History is kept from 20" in notes
     assert (field(text, "from"), 'id="summary"' in text) == ("2001-01-01T00:00:00", True)
     # That is what follows who chooses one of the spans that are offered.
     preset = re.search(r'href="/time\?from=([^"]+)">last 10 minutes', text)
     assert preset is not None
-    assert "History is kept from" in told(**{"from": unquote(preset[1])})[1]
-    assert "which lies in the future: it ends at 20" in told(until="2999-01-01")[1]
-    assert "That lies in the future" in told(**{"from": "2999-01-01"})[1]
-    notes = told(queue="root.prdo")[1]
+    assert "History is kept from" in page_with(**{"from": unquote(preset[1])})[1]
+    assert "which lies in the future: it ends at 20" in page_with(until="2999-01-01")[1]
+    assert "That lies in the future" in page_with(**{"from": "2999-01-01"})[1]
+    notes = page_with(queue="root.prdo")[1]
     assert "There is no queue &#39;root.prdo&#39; now; did you mean" in notes
-    assert "No decision of this span is about the application &#39;x&#39;." in told(app="x")[1]
-    assert told(queue="root.dev", **{"from": first})[1] == ""
+    assert "No decision of this span is about the application &#39;x&#39;." in page_with(app="x")[1]
+    assert page_with(queue="root.dev", **{"from": first})[1] == ""
 
 
 # PAGE-65
-def test_an_eviction_is_told_once(served: Served) -> None:
+def test_an_eviction_is_shown_once(served: Served) -> None:
     claim: dict[str, object] = {"name": "prod", "resources": {"guaranteed": {"vcore": 4}}}
     claim["properties"] = {"preemption.delay": "1ms"}
     root = {"name": "root", "submitacl": "*", "queues": [claim, {"name": "dev"}]}
@@ -386,7 +390,7 @@ def test_what_is_gone_says_since_when(served: Served) -> None:
 
 
 # PAGE-63
-def test_the_beginning_of_history_is_told(served: Served) -> None:
+def test_the_beginning_of_history_is_shown(served: Served) -> None:
     post(served, NODE)
     query = {"by": "-3600", "back": "/queues"}
     text = served.client.get("/time/go", params=query, follow_redirects=True).text

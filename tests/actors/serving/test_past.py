@@ -1,4 +1,4 @@
-"""States of the past: each is the state of then, is made once, and nobody waits for one in vain.
+"""States of the past: each equals the state at that time, and is rebuilt once, while a client waits.
 
 What happened in a span.
 """
@@ -41,7 +41,7 @@ from muster_core.config import default_configuration
 from muster_core.decisions import Kind, Reason
 from muster_core.events import AddApp, AddAsk, AddNode, AddPriorityClass, Configure, RemoveNode
 from muster_core.structures.steps import Steps
-from tests.actors.serving.histories import Live, Shown, shown
+from tests.actors.serving.histories import ListRows, StoredScheduler, list_rows
 from tests.actors.state_directories import ONE, S
 from tests.naive.back_off_strategies import back_offs
 from tests.naive.eviction_strategies import evictions
@@ -52,30 +52,30 @@ from tests.naive.strategies import scenarios
 from tests.share import share
 
 
-def then(directory: Path, at_us: int) -> Shown:
-    """Return what every list says of an instant of the past."""
+def past_rows(directory: Path, at_us: int) -> ListRows:
+    """Return the rows of every list at an instant of the past."""
     with StateReader(directory) as reader:
         number = reader.batch_at(at_us)
     past = rebuild_state(directory, number, Flag())
     assert past.number == number
-    # Whoever looks at a later instant before the next batch changes nothing.
-    shown(ReadContext(past.machine_at(at_us + 1), past.ledger, past.ask_index))
-    return shown(ReadContext(past.machine_at(at_us), past.ledger, past.ask_index))
+    # To read a later instant before the next batch changes nothing.
+    list_rows(ReadContext(past.machine_at(at_us + 1), past.ledger, past.ask_index))
+    return list_rows(ReadContext(past.machine_at(at_us), past.ledger, past.ask_index))
 
 
 def compare(steps: list[Step], checkpoints: list[int], pruned: float = 0) -> None:
-    """Compare every instant of a scenario with what was shown then."""
+    """Compare every instant of a scenario with the rows shown then."""
     with tempfile.TemporaryDirectory() as folder:
-        live = Live(Path(folder) / "state", checkpoints)
+        live = StoredScheduler(Path(folder) / "state", checkpoints)
         live.play(steps)
-        instants = list(live.shown)
+        instants = list(live.rows)
         if pruned and instants:
             live.keeper.prune(instants[int(len(instants) * pruned)])
         directory = live.close()
         kept = history_extent(directory)
-        for at_us, said in live.shown.items():
+        for at_us, rows in live.rows.items():
             if kept is not None and at_us >= kept.first_us:
-                assert then(directory, at_us) == said
+                assert past_rows(directory, at_us) == rows
 
 
 # PAGE-60
@@ -99,8 +99,8 @@ def test_where_the_first_batches_were_removed(steps: list[Step], checkpoints: li
     compare(steps, checkpoints, 0.6)
 
 
-def small(directory: Path) -> Live:
-    live = Live(directory, [2])
+def small_store(directory: Path) -> StoredScheduler:
+    live = StoredScheduler(directory, [2])
     live.run(S, [AddNode("n", ONE), AddApp("a", "root.q")])
     live.run(2 * S, [AddAsk("a", "one", ONE, run_for_us=S)])
     live.run(4 * S, [AddAsk("a", "two", ONE)])
@@ -109,7 +109,7 @@ def small(directory: Path) -> Live:
 
 # PAGE-60
 def test_decisions_that_are_others_today_are_said(tmp_path: Path) -> None:
-    live = small(tmp_path / "state")
+    live = small_store(tmp_path / "state")
     live.keeper.lie(5 * S)
     directory = live.close()
 
@@ -120,7 +120,7 @@ def test_decisions_that_are_others_today_are_said(tmp_path: Path) -> None:
 
 # PAGE-61
 def test_it_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
-    directory = small(tmp_path / "state").close()
+    directory = small_store(tmp_path / "state").close()
     gone = Flag()
     gone.set()
 
@@ -129,16 +129,16 @@ def test_it_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
 
 
 def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
-    directory = small(tmp_path / "state").close()
-    told: list[float] = []
+    directory = small_store(tmp_path / "state").close()
+    progress: list[float] = []
 
-    rebuild_state(directory, 4, Flag(), told.append)
-    assert told == [0.5, 1.0]
+    rebuild_state(directory, 4, Flag(), progress.append)
+    assert progress == [0.5, 1.0]
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    live = Live(tmp_path / "state", [2])
+    live = StoredScheduler(tmp_path / "state", [2])
     live.run(S, [AddNode("n", ONE), AddApp("a", "root.q")])
     for number in range(2, 9):
         live.run(number * S, [AddAsk("a", f"ask-{number}", ONE)])
@@ -146,7 +146,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def request(leaves: trio.Event | None = None) -> Request:
-    """Give a request whose browser leaves when the event is set, or never."""
+    """Return a request whose browser leaves when the event is set, or never."""
 
     async def receive() -> Message:
         await (trio.Event() if leaves is None else leaves).wait()
@@ -164,17 +164,17 @@ async def test_the_last_ones_stay_and_are_not_made_again(directory: Path) -> Non
     moments = PastStateCache(directory)
     seen: list[PastState] = []
 
-    def look(past: PastState, _gone: Flag) -> None:
+    def note(past: PastState, _gone: Flag) -> None:
         seen.append(past)
 
     for number in range(1, 9):
         assert await moments.read(request(), number, asks) == (number, number - 1)
-        await moments.read(request(), number, look)
-        await moments.read(request(), max(1, number - 1), look)
+        await moments.read(request(), number, note)
+        await moments.read(request(), max(1, number - 1), note)
     made = {id(past) for past in seen}
     assert len(made) == 8
     last = seen[-1]
-    await moments.read(request(), 8, look)
+    await moments.read(request(), 8, note)
     assert seen[-1] is seen[-3]
     assert seen[-1] is not last
     # One that was let go is made again.
@@ -188,13 +188,13 @@ async def test_it_is_made_once_for_all_who_look_at_it(directory: Path) -> None:
     moments = PastStateCache(directory)
     seen: list[PastState] = []
 
-    def look(past: PastState, _gone: Flag) -> None:
+    def note(past: PastState, _gone: Flag) -> None:
         seen.append(past)
 
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             for _ in range(10):
-                nursery.start_soon(moments.read, request(), 5, look)
+                nursery.start_soon(moments.read, request(), 5, note)
     assert len(seen) == 10
     assert len({id(past) for past in seen}) == 1
 
@@ -236,8 +236,8 @@ def _until_gone(_past: PastState, gone: Flag) -> None:
 
 
 @pytest.fixture
-def live(tmp_path: Path) -> Live:
-    live = Live(tmp_path / "state", [4])
+def live(tmp_path: Path) -> StoredScheduler:
+    live = StoredScheduler(tmp_path / "state", [4])
     live.run(S, [Configure(default_configuration()), AddNode("n", ONE), AddApp("a", "root.q")])
     live.run(2 * S, [AddAsk("a", "one", ONE, run_for_us=S)])
     live.run(4 * S, [AddNode("n", ONE), AddNode("m", ONE), RemoveNode("x"), RemoveNode("n")])
@@ -246,7 +246,7 @@ def live(tmp_path: Path) -> Live:
 
 
 def happened(
-    live: Live,
+    live: StoredScheduler,
     from_us: int,
     until_us: int,
     wanted: Filter | None = None,
@@ -260,7 +260,7 @@ def happened(
 
 
 # PAGE-65
-def test_it_counts_what_happened_in_a_span(live: Live) -> None:
+def test_it_counts_what_happened_in_a_span(live: StoredScheduler) -> None:
     found = happened(live, 0, 10 * S)
 
     assert (found.batches, found.events, found.until_us) == (5, 10, None)
@@ -275,7 +275,7 @@ def test_it_counts_what_happened_in_a_span(live: Live) -> None:
 
 
 # PAGE-65
-def test_refused_events_brought_no_node_and_took_none(live: Live) -> None:
+def test_refused_events_brought_no_node_and_took_none(live: StoredScheduler) -> None:
     found = happened(live, 2 * S, 4 * S)
 
     assert (found.came.count, found.came.first) == (1, [(4 * S, "m")])
@@ -284,7 +284,7 @@ def test_refused_events_brought_no_node_and_took_none(live: Live) -> None:
 
 
 # PAGE-65
-def test_a_span_begins_and_ends_with_its_instants(live: Live) -> None:
+def test_a_span_begins_and_ends_with_its_instants(live: StoredScheduler) -> None:
     assert happened(live, 2 * S, 2 * S).kinds[Kind.BOUND] == 1
     assert happened(live, 2 * S + 1, 3 * S - 1).decisions == []
     # The batch of a timer.
@@ -292,7 +292,7 @@ def test_a_span_begins_and_ends_with_its_instants(live: Live) -> None:
 
 
 # PAGE-65
-def test_its_decisions_come_in_pages(live: Live) -> None:
+def test_its_decisions_come_in_pages(live: StoredScheduler) -> None:
     whole = happened(live, 0, 10 * S).decisions
     found, after = list(whole[:0]), 0
     while True:
@@ -307,7 +307,7 @@ def test_its_decisions_come_in_pages(live: Live) -> None:
 
 
 # PAGE-65
-def test_a_filter_narrows_down_what_is_counted(live: Live) -> None:
+def test_a_filter_narrows_down_what_is_counted(live: StoredScheduler) -> None:
     found = happened(live, 0, 10 * S, Filter(frozenset((Kind.BOUND, Kind.RELEASED)), "a"))
 
     assert found.kinds == {Kind.BOUND: 2, Kind.RELEASED: 1}
@@ -315,7 +315,7 @@ def test_a_filter_narrows_down_what_is_counted(live: Live) -> None:
 
 
 # PAGE-63
-def test_the_history_has_an_extent_and_a_place_for_each_decision(live: Live) -> None:
+def test_the_history_has_an_extent_and_a_place_for_each_decision(live: StoredScheduler) -> None:
     directory = live.close()
     kept = history_extent(directory)
 
@@ -328,7 +328,7 @@ def test_the_history_has_an_extent_and_a_place_for_each_decision(live: Live) -> 
 
 
 # PAGE-63
-def test_one_goes_from_batch_to_batch(live: Live) -> None:
+def test_one_goes_from_batch_to_batch(live: StoredScheduler) -> None:
     directory = live.close()
     with StateReader(directory) as reader:
         later = [
@@ -340,7 +340,9 @@ def test_one_goes_from_batch_to_batch(live: Live) -> None:
 
 
 # PAGE-62
-def test_after_the_first_batches_were_removed_it_begins_with_a_checkpoint(live: Live) -> None:
+def test_after_the_first_batches_were_removed_it_begins_with_a_checkpoint(
+    live: StoredScheduler,
+) -> None:
     live.run(8 * S, [AddAsk("a", "four", ONE)])
     live.keeper.prune(4 * S)
     directory = live.close()
@@ -355,7 +357,7 @@ def test_after_the_first_batches_were_removed_it_begins_with_a_checkpoint(live: 
 
 # PAGE-65
 def test_a_configuration_says_what_it_has_changed(tmp_path: Path) -> None:
-    live = Live(tmp_path / "state")
+    live = StoredScheduler(tmp_path / "state")
     live.run(S, [Configure(default_configuration())])
     live.run(2 * S, [AddNode("n", ONE)])
     queues = "queues: [{name: root, queues: [{name: more}]}]"
@@ -370,7 +372,7 @@ def test_a_configuration_says_what_it_has_changed(tmp_path: Path) -> None:
 
 # PAGE-65
 def test_who_was_evicted_and_why_is_named(tmp_path: Path) -> None:
-    live = Live(tmp_path / "state")
+    live = StoredScheduler(tmp_path / "state")
     live.run(S, [AddNode("n", ONE), AddApp("a", "root.q"), AddAsk("a", "low", ONE, priority=0)])
     high = AddAsk("a", "high", ONE, priority_class="high")
     live.run(2 * S, [AddPriorityClass("high", 1000, preempts=True), high])

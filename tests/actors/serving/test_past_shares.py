@@ -1,4 +1,4 @@
-"""What queues and users have used lately, in lists, commands and on the page."""
+"""The past use of queues and users, in lists, in commands and on the page."""
 
 from __future__ import annotations
 

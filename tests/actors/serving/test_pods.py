@@ -1,4 +1,4 @@
-"""Asks that stand for pods of Kubernetes, as a real service, its page and its commands say them."""
+"""Asks for pods of Kubernetes, as a real service, its page and its commands show them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from muster.service.options import (
     StartOutput,
 )
 from tests.actors.cli.helpers import run
-from tests.actors.serving.served import CONFIG, Here, Served
-from tests.actors.serving.test_page_asks import found, rows
+from tests.actors.serving.served import CONFIG, Served, ServiceThread
+from tests.actors.serving.test_page_asks import page_text, rows
 
 Item = dict[str, Any]
 
@@ -73,7 +73,7 @@ PODS: Final = {
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]:
     with _service(tmp_path_factory.mktemp("pods")) as running:
         for event in EVENTS:
             running.post(event)
@@ -86,13 +86,13 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
-def _service(folder: Path, backend: BackendOptions | None = None) -> Here:
+def _service(folder: Path, backend: BackendOptions | None = None) -> ServiceThread:
     config = folder / "queues.yaml"
     config.write_text(CONFIG, encoding="utf-8")
-    return Here(config=config, backend=backend)
+    return ServiceThread(config=config, backend=backend)
 
 
-def named(items: Sequence[Item]) -> dict[str, str]:
+def pods_by_ask(items: Sequence[Item]) -> dict[str, str]:
     """Return the pods of those asks that have one."""
     return {
         f"{item['app']}/{item['ask']}": f"{item['pod']['namespace']}/{item['pod']['name']}"
@@ -101,31 +101,31 @@ def named(items: Sequence[Item]) -> dict[str, str]:
     }
 
 
-def printed(here: Here, *arguments: str, status: int = 0) -> str:
-    result = run(*arguments, "--server", str(here.client.base_url))
+def output_of(service: ServiceThread, *arguments: str, status: int = 0) -> str:
+    result = run(*arguments, "--server", str(service.client.base_url))
     assert result.exit_code == status, result.output
     return result.output
 
 
 # POD-1, POD-2
-def test_asks_say_their_pods(here: Here) -> None:
-    assert named(here.all("/api/v1/asks")) == PODS
-    item = here.get("/api/v1/asks/train/w0")["item"]
+def test_asks_say_their_pods(service: ServiceThread) -> None:
+    assert pods_by_ask(service.all("/api/v1/asks")) == PODS
+    item = service.get("/api/v1/asks/train/w0")["item"]
     assert item["pod"] == {
         "namespace": "ml",
         "name": "Train-0",
         "uid": "uid-Train-0",
         "owner": "Job/train",
     }
-    assert here.get("/api/v1/asks/web/one")["item"]["pod"]["owner"] is None
-    assert "pod" not in here.get("/api/v1/asks/etl/load")["item"]
-    assert here.get("/api/v1/asks", fields="pod")["items"][-1] == {}
-    assert here.get("/api/v1/nodes/n1")["item"]["asks"][0]["pod"]["name"] == "Train-0"
+    assert service.get("/api/v1/asks/web/one")["item"]["pod"]["owner"] is None
+    assert "pod" not in service.get("/api/v1/asks/etl/load")["item"]
+    assert service.get("/api/v1/asks", fields="pod")["items"][-1] == {}
+    assert service.get("/api/v1/nodes/n1")["item"]["asks"][0]["pod"]["name"] == "Train-0"
 
 
 # POD-3
-def test_applications_say_what_their_pods_have_in_common(here: Here) -> None:
-    assert {item["app"]: item.get("pods") for item in here.all("/api/v1/apps")} == {
+def test_applications_say_what_their_pods_have_in_common(service: ServiceThread) -> None:
+    assert {item["app"]: item.get("pods") for item in service.all("/api/v1/apps")} == {
         "train": {"namespace": "ml", "owner": "Job/train"},
         "web": {"namespace": None, "owner": None},
         "ml": {"namespace": "shop", "owner": None},
@@ -146,103 +146,105 @@ def test_applications_say_what_their_pods_have_in_common(here: Here) -> None:
         ({"namespace": "ml", "state": "ended"}, []),
     ],
 )
-def test_pods_are_found(here: Here, filters: dict[str, str], wanted: list[str]) -> None:
-    assert list(named(here.all("/api/v1/pods", 1, **filters))) == wanted
+def test_pods_are_found(service: ServiceThread, filters: dict[str, str], wanted: list[str]) -> None:
+    assert list(pods_by_ask(service.all("/api/v1/pods", 1, **filters))) == wanted
 
 
 # POD-4
-def test_a_cursor_of_the_list_of_asks_is_refused(here: Here) -> None:
-    cursor = here.get("/api/v1/asks", limit=1)["next"]
+def test_a_cursor_of_the_list_of_asks_is_refused(service: ServiceThread) -> None:
+    cursor = service.get("/api/v1/asks", limit=1)["next"]
 
-    assert "no cursor of this list" in here.get("/api/v1/pods", 400, after=cursor)["detail"]
+    assert "no cursor of this list" in service.get("/api/v1/pods", 400, after=cursor)["detail"]
 
 
 # POD-5
-def test_a_pod_by_its_name(here: Here) -> None:
-    item = here.get("/api/v1/pods/shop/web-0")["item"]
+def test_a_pod_by_its_name(service: ServiceThread) -> None:
+    item = service.get("/api/v1/pods/shop/web-0")["item"]
 
-    assert item == here.get("/api/v1/asks/web/one")["item"]
-    assert here.get("/api/v1/pods/shop/web-0", fields="app,ask")["item"] == {
+    assert item == service.get("/api/v1/asks/web/one")["item"]
+    assert service.get("/api/v1/pods/shop/web-0", fields="app,ask")["item"] == {
         "app": "web",
         "ask": "one",
     }
-    assert here.get("/api/v1/pods/web/one", 404)["detail"] == "pod: 'web/one' is unknown"
+    assert service.get("/api/v1/pods/web/one", 404)["detail"] == "pod: 'web/one' is unknown"
 
 
 # POD-6
-def test_why_a_pod_is_not_running(here: Here) -> None:
-    item = here.get("/api/v1/asks/shop/web-0/why", forecast="true")["item"]
+def test_why_a_pod_is_not_running(service: ServiceThread) -> None:
+    item = service.get("/api/v1/asks/shop/web-0/why", forecast="true")["item"]
 
     assert (item["app"], item["ask"], item["pod"]["name"]) == ("web", "one", "web-0")
     assert item["reasons"][0]["code"] == "NoNodeFits"
     assert item["foretold"] is not None
     assert "also" not in item
-    assert here.get("/api/v1/asks/shop/web-1/why", 404)["detail"].startswith("ask: 'shop/web-1'")
+    assert service.get("/api/v1/asks/shop/web-1/why", 404)["detail"].startswith("ask: 'shop/web-1'")
 
 
 # POD-7
-def test_a_name_that_means_two_asks(here: Here) -> None:
-    item = here.get("/api/v1/asks/ml/train-1/why")["item"]
+def test_a_name_that_means_two_asks(service: ServiceThread) -> None:
+    item = service.get("/api/v1/asks/ml/train-1/why")["item"]
 
     assert (item["app"], item["pod"]["name"], item["also"]) == ("ml", "odd", ["train/w1"])
-    said = printed(here, "why", "ml/train-1")
-    first, second = re.findall(r"(?m)^(.*) is pending in ", said)
+    text = output_of(service, "why", "ml/train-1")
+    first, second = re.findall(r"(?m)^(.*) is pending in ", text)
     assert first == "ml/train-1 (pod shop/odd)"
     assert second == "train/w1 (pod ml/train-1 of Job/train)"
-    whole = json.loads(printed(here, "why", "ml/train-1", "-o", "json"))
+    whole = json.loads(output_of(service, "why", "ml/train-1", "-o", "json"))
     assert whole["item"]["also"] == ["train/w1"]
 
 
 # POD-6, POD-2
-def test_muster_why(here: Here) -> None:
-    said = printed(here, "why", "shop/web-0")
-    head, _, rest = said.partition("\n\n")
+def test_muster_why(service: ServiceThread) -> None:
+    text = output_of(service, "why", "shop/web-0")
+    head, _, rest = text.partition("\n\n")
     assert head.startswith("web/one (pod shop/web-0) is pending in root.dev since ")
     assert rest.startswith("NoNodeFits: ")
-    assert printed(here, "why", "ml/Train-0").startswith(
+    assert output_of(service, "why", "ml/Train-0").startswith(
         "train/w0 (pod ml/Train-0 of Job/train) is bound on n1 in root.prod since "
     )
-    assert "ask: 'shop/web-1' is unknown" in printed(here, "why", "shop/web-1", status=1)
+    assert "ask: 'shop/web-1' is unknown" in output_of(service, "why", "shop/web-1", status=1)
 
 
-def table(here: Here, *arguments: str) -> list[list[str]]:
-    lines = [line for line in printed(here, "get", *arguments).splitlines() if "─" not in line]
+def table(service: ServiceThread, *arguments: str) -> list[list[str]]:
+    lines = [line for line in output_of(service, "get", *arguments).splitlines() if "─" not in line]
     return [re.split(r"\s{2,}", line.strip()) for line in lines]
 
 
 # POD-8
-def test_muster_get_pods(here: Here) -> None:
-    head, *lines = table(here, "pods")
+def test_muster_get_pods(service: ServiceThread) -> None:
+    head, *lines = table(service, "pods")
     assert head == [
         *("namespace", "pod", "owner", "state", "node", "queue", "priority", "resources", "reason")
     ]
     assert lines[0] == [*("ml", "Train-0", "Job/train", "bound", "n1", "root.prod", "0", "vcore 2")]
-    assert [line[:2] for line in table(here, "pods", "-n", "shop")[1:]] == [
+    assert [line[:2] for line in table(service, "pods", "-n", "shop")[1:]] == [
         ["shop", "web-0"],
         ["shop", "odd"],
     ]
-    assert "uid-web" in printed(here, "get", "pods", "-o", "wide")
-    whole = json.loads(printed(here, "get", "pods", "--namespace", "ml", "-o", "json"))
-    assert list(named(whole["items"])) == ["train/w0", "train/w1", "web/two"]
-    assert printed(here, "get", "pods", "-n", "none") == "no pods\n"
+    assert "uid-web" in output_of(service, "get", "pods", "-o", "wide")
+    whole = json.loads(output_of(service, "get", "pods", "--namespace", "ml", "-o", "json"))
+    assert list(pods_by_ask(whole["items"])) == ["train/w0", "train/w1", "web/two"]
+    assert output_of(service, "get", "pods", "-n", "none") == "no pods\n"
 
 
 # POD-8
-def test_muster_get_pods_on_a_narrow_terminal(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_muster_get_pods_on_a_narrow_terminal(
+    service: ServiceThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "50")
 
-    heads = [line for line in printed(here, "get", "pods").splitlines() if "namespace" in line]
+    heads = [line for line in output_of(service, "get", "pods").splitlines() if "namespace" in line]
     assert len(heads) > 1
     assert all(head.split()[:2] == ["namespace", "pod"] for head in heads)
 
 
 # POD-8
 @pytest.mark.parametrize("name", [("shop/web-0",), ("web-0", "-n", "shop")])
-def test_muster_get_a_pod(here: Here, name: tuple[str, ...]) -> None:
-    whole = json.loads(printed(here, "get", "pod", *name, "-o", "json"))
+def test_muster_get_a_pod(service: ServiceThread, name: tuple[str, ...]) -> None:
+    whole = json.loads(output_of(service, "get", "pod", *name, "-o", "json"))
 
     assert whole["item"]["ask"] == "one"
-    assert "namespace shop, name web-0, uid uid-web-0" in printed(here, "get", "pod", *name)
+    assert "namespace shop, name web-0, uid uid-web-0" in output_of(service, "get", "pod", *name)
 
 
 # CLIENT-6
@@ -256,71 +258,71 @@ def test_muster_get_a_pod(here: Here, name: tuple[str, ...]) -> None:
     ],
 )
 def test_pods_are_completed(
-    here: Here,
+    service: ServiceThread,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
     typed: str,
     wanted: list[str],
 ) -> None:
-    monkeypatch.setenv("MUSTER_SERVER", str(here.client.base_url))
+    monkeypatch.setenv("MUSTER_SERVER", str(service.client.base_url))
     completion = ShellComplete(muster, {}, "muster", "_MUSTER_COMPLETE")
 
     assert [one.value for one in completion.get_completions(words, typed)] == wanted
 
 
 # POD-8
-def test_muster_get_refuses(here: Here) -> None:
-    assert "write a pod as NAMESPACE/POD" in printed(here, "get", "pods", "web-0", status=2)
-    assert "--namespace is not for asks" in printed(here, "get", "asks", "-n", "ml", status=2)
+def test_muster_get_refuses(service: ServiceThread) -> None:
+    assert "write a pod as NAMESPACE/POD" in output_of(service, "get", "pods", "web-0", status=2)
+    assert "--namespace is not for asks" in output_of(service, "get", "asks", "-n", "ml", status=2)
 
 
 # POD-2, POD-3
-def test_other_tables_have_columns_for_pods(here: Here) -> None:
-    assert table(here, "asks")[0][:3] == ["ask", "pod", "queue"]
-    assert "pod" not in table(here, "asks", "--app", "etl")[0]
-    assert table(here, "apps")[0][-2:] == ["namespace", "owner"]
+def test_other_tables_have_columns_for_pods(service: ServiceThread) -> None:
+    assert table(service, "asks")[0][:3] == ["ask", "pod", "queue"]
+    assert "pod" not in table(service, "asks", "--app", "etl")[0]
+    assert table(service, "apps")[0][-2:] == ["namespace", "owner"]
 
 
 # POD-13
-def test_muster_cancel_leaves_pods_to_their_cluster(here: Here) -> None:
-    said = printed(here, "cancel", "shop/web-0", status=1)
+def test_muster_cancel_leaves_pods_to_their_cluster(service: ServiceThread) -> None:
+    text = output_of(service, "cancel", "shop/web-0", status=1)
 
-    assert "whose ask is web/one; its cluster ends it: kubectl -n shop delete pod web-0" in said
-    assert here.get("/api/v1/asks/web/one")["item"]["place"] == "pending"
-    assert "is unknown" in printed(here, "cancel", "shop/web-1", status=1)
-    told = "its cluster ends it: kubectl -n shop delete pod web-0"
-    assert told in printed(here, "cancel", "web/one", status=1)
-    assert "kubectl -n ml delete pod Train-0" in printed(here, "cancel", "train/w0", status=1)
-    told = "the asks of train are pods; their cluster ends them: kubectl -n ml delete Job/train"
-    assert told in printed(here, "cancel", "train", status=1)
-    told = "the asks of web are pods; their cluster ends them\n"
-    assert printed(here, "cancel", "web", status=1).endswith(told)
-    assert [one["place"] for one in here.all("/api/v1/pods")].count("bound") == 1
-    assert printed(here, "cancel", "etl/load") == "etl/load: cancelled\n"
-    here.post(EVENTS[-1])
+    assert "whose ask is web/one; its cluster ends it: kubectl -n shop delete pod web-0" in text
+    assert service.get("/api/v1/asks/web/one")["item"]["place"] == "pending"
+    assert "is unknown" in output_of(service, "cancel", "shop/web-1", status=1)
+    problem = "its cluster ends it: kubectl -n shop delete pod web-0"
+    assert problem in output_of(service, "cancel", "web/one", status=1)
+    assert "kubectl -n ml delete pod Train-0" in output_of(service, "cancel", "train/w0", status=1)
+    problem = "the asks of train are pods; their cluster ends them: kubectl -n ml delete Job/train"
+    assert problem in output_of(service, "cancel", "train", status=1)
+    problem = "the asks of web are pods; their cluster ends them\n"
+    assert output_of(service, "cancel", "web", status=1).endswith(problem)
+    assert [one["place"] for one in service.all("/api/v1/pods")].count("bound") == 1
+    assert output_of(service, "cancel", "etl/load") == "etl/load: cancelled\n"
+    service.post(EVENTS[-1])
 
 
 # POD-13
-def test_the_page_leaves_pods_to_their_cluster(here: Here) -> None:
-    said = found(here.client, "/asks/train/w0")
-    assert "Its cluster ends it: kubectl -n ml delete pod Train-0" in said
-    assert "Cancel this ask" not in said
-    assert "Cancel this ask" in found(here.client, "/asks/etl/load")
-    said = found(here.client, "/apps/train")
-    assert "Their cluster ends them: kubectl -n ml delete Job/train" in said
-    assert "Cancel this application" not in said
-    assert "Cancel this application" in found(here.client, "/apps/etl")
+def test_the_page_leaves_pods_to_their_cluster(service: ServiceThread) -> None:
+    text = page_text(service.client, "/asks/train/w0")
+    assert "Its cluster ends it: kubectl -n ml delete pod Train-0" in text
+    assert "Cancel this ask" not in text
+    assert "Cancel this ask" in page_text(service.client, "/asks/etl/load")
+    text = page_text(service.client, "/apps/train")
+    assert "Their cluster ends them: kubectl -n ml delete Job/train" in text
+    assert "Cancel this application" not in text
+    assert "Cancel this application" in page_text(service.client, "/apps/etl")
 
 
 # POD-14
-def test_the_page_shows_pods(here: Here) -> None:
-    said = found(here.client, "/asks/train/w0")
-    assert "Namespace ml Pod Train-0 Owner Job/train Queue" in said
-    assert "Namespace shop Pod web-0 Queue" in found(here.client, "/asks/web/one")
-    assert "Namespace" not in found(here.client, "/asks/etl/load")
-    assert "train/w0 pod ml/Train-0 of Job/train" in found(here.client, "/asks")
-    assert "Namespace ml Owner Job/train" in found(here.client, "/apps/train")
-    assert "train/w0 pod ml/Train-0 of Job/train" in found(here.client, "/nodes/n1")
+def test_the_page_shows_pods(service: ServiceThread) -> None:
+    text = page_text(service.client, "/asks/train/w0")
+    assert "Namespace ml Pod Train-0 Owner Job/train Queue" in text
+    assert "Namespace shop Pod web-0 Queue" in page_text(service.client, "/asks/web/one")
+    assert "Namespace" not in page_text(service.client, "/asks/etl/load")
+    assert "train/w0 pod ml/Train-0 of Job/train" in page_text(service.client, "/asks")
+    assert "Namespace ml Owner Job/train" in page_text(service.client, "/apps/train")
+    assert "train/w0 pod ml/Train-0 of Job/train" in page_text(service.client, "/nodes/n1")
 
 
 # POD-14
@@ -332,14 +334,14 @@ def test_the_page_shows_pods(here: Here) -> None:
         ("half", []),
     ],
 )
-def test_the_page_finds_pods(here: Here, text: str, wanted: list[str]) -> None:
-    assert rows(here, name=text) == wanted
+def test_the_page_finds_pods(service: ServiceThread, text: str, wanted: list[str]) -> None:
+    assert rows(service, name=text) == wanted
 
 
 # REST-12
-def test_the_web_ui_of_yunikorn_shows_pods(here: Here) -> None:
+def test_the_web_ui_of_yunikorn_shows_pods(service: ServiceThread) -> None:
     path = "/ws/v1/partition/default/queue/root.prod/application/train"
-    (held,) = here.get(path)["allocations"]
+    (held,) = service.get(path)["allocations"]
 
     assert held["allocationTags"] == {
         "kubernetes.io/meta/namespace": "ml",
@@ -383,8 +385,8 @@ def _check_ended(served: Served) -> None:
     (line,) = run("get", "pods", "--state", "ended", "-n", "ml", *server).stdout.splitlines()[2:]
     assert line.split()[:2] == ["train/w0", "ml/Train-0"]
     assert run("get", "pods", "--state", "ended", "-n", "shop", *server).output == "no pods\n"
-    said = run("why", "ml/Train-0", *server).stdout
-    assert said.startswith("train/w0 (pod ml/Train-0 of Job/train) is over: failed at ")
+    text = run("why", "ml/Train-0", *server).stdout
+    assert text.startswith("train/w0 (pod ml/Train-0 of Job/train) is over: failed at ")
 
 
 # Pods without an ask
@@ -396,7 +398,7 @@ REFUSED: Final = "root.gone: there is no such queue"
 
 @final
 class Cluster:
-    """Knows of two pods why they have no ask; what it binds runs until it ends otherwise."""
+    """A cluster with some pods that have no ask; the work of an allocation never ends by itself."""
 
     bind_timeout_s = 60.0
 
@@ -459,7 +461,7 @@ class ClusterOptions(BackendOptions):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceThread]:
     with _service(tmp_path_factory.mktemp("cluster"), ClusterOptions()) as running:
         for event in EVENTS:
             running.post(event)
@@ -472,7 +474,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     [("near", "NotSupported", FIELD, "POD-11"), ("lost", "NotQueued", REFUSED, "POD-12")],
 )
 def test_why_a_pod_has_no_ask(
-    cluster: Here, name: str, code: str, sentence: str, rule: str
+    cluster: ServiceThread, name: str, code: str, sentence: str, rule: str
 ) -> None:
     item = cluster.get(f"/api/v1/asks/shop/{name}/why", remedies="true")["item"]
     assert item == {
@@ -480,14 +482,14 @@ def test_why_a_pod_has_no_ask(
         "place": "none",
         "reasons": [{"code": code, "message": sentence, "facts": {}, "rules": [rule]}],
     }
-    told = f"shop/{name} is a pod that has no ask\n\n{code}: {sentence}\n"
-    assert printed(cluster, "why", f"shop/{name}") == told
+    output = f"shop/{name} is a pod that has no ask\n\n{code}: {sentence}\n"
+    assert output_of(cluster, "why", f"shop/{name}") == output
     detail = cluster.get(f"/api/v1/pods/shop/{name}", 404)["detail"]
     assert detail == f"pod: 'shop/{name}' is unknown: it has no ask; {code}: {sentence}"
 
 
 # POD-31
-def test_the_list_of_pods_without_an_ask(cluster: Here) -> None:
+def test_the_list_of_pods_without_an_ask(cluster: ServiceThread) -> None:
     items = cluster.all("/api/v1/pods-without-ask", 1)
     assert [one["pod"]["name"] for one in items] == ["Train-0", "lost", "near"]
     assert [one["reasons"][0]["code"] for one in items[1:]] == ["NotQueued", "NotSupported"]
@@ -496,18 +498,18 @@ def test_the_list_of_pods_without_an_ask(cluster: Here) -> None:
     head, *lines = table(cluster, "pods", "--state", "none", "-n", "shop")
     assert head == ["namespace", "pod", "reasons"]
     assert lines[0] == ["shop", "lost", f"NotQueued: {REFUSED}"]
-    assert "3 pods without an ask: 2 NotSupported, 1 NotQueued" in found(cluster.client, "/")
+    assert "3 pods without an ask: 2 NotSupported, 1 NotQueued" in page_text(cluster.client, "/")
 
 
 # POD-31
-def test_a_service_without_a_cluster_has_no_pods_without_an_ask(here: Here) -> None:
-    assert here.all("/api/v1/pods-without-ask") == []
-    assert "without an ask" not in found(here.client, "/")
-    assert printed(here, "get", "pods", "--state", "none") == "no pods without ask\n"
+def test_a_service_without_a_cluster_has_no_pods_without_an_ask(service: ServiceThread) -> None:
+    assert service.all("/api/v1/pods-without-ask") == []
+    assert "without an ask" not in page_text(service.client, "/")
+    assert output_of(service, "get", "pods", "--state", "none") == "no pods without ask\n"
 
 
 # POD-9
-def test_an_ask_comes_before_what_its_cluster_says(cluster: Here) -> None:
+def test_an_ask_comes_before_what_its_cluster_says(cluster: ServiceThread) -> None:
     assert cluster.get("/api/v1/asks/ml/Train-0/why")["item"]["place"] == "bound"
     assert cluster.get("/api/v1/asks/shop/none/why", 404)["status"] == 404
 

@@ -1,4 +1,4 @@
-"""``muster serve --run ray``, with a process that speaks as the agent does.
+"""``muster serve --run ray``, with a process that speaks the protocol of the agent.
 
 Its options. No Ray is needed.
 """
@@ -25,8 +25,8 @@ from muster.service.startup_checks import problems_of
 from tests.actors.serving.served import (
     APP,
     QUEUES,
-    Here,
     Served,
+    ServiceThread,
     decisions,
     decisions_until,
     ends_of,
@@ -122,13 +122,13 @@ def test_what_makes_sense(options: ServeOptions) -> None:
     ],
 )
 def test_arguments_that_are_wrong(arguments: tuple[str, ...], problem: str) -> None:
-    status, told = serve("--run", "ray", *arguments)
+    status, message = serve("--run", "ray", *arguments)
     assert status == 2
-    assert problem in told
+    assert problem in message
 
 
 def serve(*arguments: str) -> tuple[int, str]:
-    """Run a service that does not start; give its exit status and what it says."""
+    """Run a service that does not start; return its exit status and its output."""
     done = subprocess.run(
         [sys.executable, "-m", "muster", "serve", "--listen=127.0.0.1:0", *arguments],
         stdout=subprocess.DEVNULL,
@@ -147,7 +147,7 @@ NODE = {"id": "n1", "labels": {"name": "here"}, "resources": {"CPU": 8.0}, "drai
 
 @pytest.fixture
 def ray(tmp_path: Path) -> Path:
-    """Give the folder that says what happens to Ray."""
+    """Return the folder with the files that control the replacement of Ray."""
     return make_ray(tmp_path)
 
 
@@ -167,7 +167,7 @@ def options(ray: Path, *more: str) -> tuple[str, ...]:
 
 
 def agents(ray: Path) -> list[int]:
-    """Give the processes that have spoken as the agent, the latest last."""
+    """Return the processes that have spoken as the agent, the latest last."""
     return [int(path.read_text() or "0") for path in sorted(ray.glob("*.agent"))]
 
 
@@ -217,8 +217,8 @@ def test_a_command_that_never_started_has_no_output(served: Served) -> None:
     (folder_of(served) / "a+nothing.log").unlink()
 
     failed = "its last start, on the node here, failed: FileNotFoundError: [Errno 2] No such file"
-    told = served.client.get("/api/v1/asks/a/nothing/logs").json()["detail"]
-    assert told.startswith(f"the command of a/nothing has not started; {failed}")
+    detail = served.client.get("/api/v1/asks/a/nothing/logs").json()["detail"]
+    assert detail.startswith(f"the command of a/nothing has not started; {failed}")
     over = served.client.get("/api/v1/asks/a/nothing/why").json()["item"]
     assert (over["place"], over["outcome"]) == ("ended", "failed")
     assert over["message"].startswith("FileNotFoundError: [Errno 2] No such file")
@@ -230,11 +230,11 @@ def test_a_folder_for_output_that_is_not_on_the_node(tmp_path: Path, ray: Path) 
     with Served(tmp_path, *options(ray, "--ray-output", str(out)), config=QUEUES) as served:
         submit(served.client, APP, job("k", "true"))
         found = decisions_until(served.client, ask="k", kind="released", reason="removed")
-        told = served.client.get("/api/v1/asks/a/k/logs").json()["detail"]
+        detail = served.client.get("/api/v1/asks/a/k/logs").json()["detail"]
 
     missing = f"--ray-output: there is no folder {out} on the node here"
     assert ends_of(found, "k")[0] == ("bind_failed", missing)
-    assert told.endswith(f"has not started; its last start, on the node here, failed: {missing}")
+    assert detail.endswith(f"has not started; its last start, on the node here, failed: {missing}")
 
 
 def test_an_ask_without_a_command_is_left_to_others(served: Served) -> None:
@@ -331,25 +331,25 @@ def test_ray_must_be_there_at_the_first_start(tmp_path: Path, ray: Path, kept: b
     (ray / "away").touch()
     state = ("--state", str(tmp_path / "state")) if kept else ()
     for _ in range(2):
-        status, told = serve(*options(ray), *state)
+        status, message = serve(*options(ray), *state)
         assert status == 2
-        assert "--run ray: there is no Ray at the address 'head:6379': nobody answers" in told
-        assert "Traceback" not in told
+        assert "--run ray: there is no Ray at the address 'head:6379': nobody answers" in message
+        assert "Traceback" not in message
 
 
 def test_ray_is_not_installed(ray: Path) -> None:
     (ray / "no-ray").touch()
-    status, told = serve(*options(ray))
+    status, message = serve(*options(ray))
     assert status == 2
-    assert f"--run ray: {ray / 'python'} cannot import ray" in told
-    assert "Traceback" not in told
+    assert f"--run ray: {ray / 'python'} cannot import ray" in message
+    assert "Traceback" not in message
 
 
 def test_no_such_python(ray: Path) -> None:
     (ray / "python").unlink()
-    status, told = serve(*options(ray))
+    status, message = serve(*options(ray))
     assert status == 2
-    assert f"'{ray / 'python'}' cannot be started" in told
+    assert f"'{ray / 'python'}' cannot be started" in message
 
 
 def test_ray_may_be_away_at_a_later_start(tmp_path: Path, ray: Path) -> None:
@@ -377,10 +377,10 @@ def test_nodes_go_when_ray_does_not_come(tmp_path: Path, ray: Path) -> None:
         patiently(lambda: len(served.client.get("/api/v1/nodes").json()["items"]) == 2)
     (ray / "away").touch()
     ours = RayOptions(python=ray / "python", node_name="name", patience_s=0.1)
-    with Here(state, backend=ours) as here:
-        patiently(lambda: [one["node"] for one in here.all("/api/v1/nodes")] == ["other"])
+    with ServiceThread(state, backend=ours) as service:
+        patiently(lambda: [one["node"] for one in service.all("/api/v1/nodes")] == ["other"])
         (ray / "away").unlink()
-        patiently(lambda: len(here.all("/api/v1/nodes")) == 2)
+        patiently(lambda: len(service.all("/api/v1/nodes")) == 2)
 
 
 def test_the_service_outlives_its_agent(tmp_path: Path, ray: Path) -> None:
@@ -390,12 +390,12 @@ def test_the_service_outlives_its_agent(tmp_path: Path, ray: Path) -> None:
         (agent,) = agents(ray)
         os.kill(agent, signal.SIGKILL)
         patiently(lambda: health_of(served) == {"connected": True, "restarts": 1})
-        told = served.client.get("/metrics").text
+        metrics = served.client.get("/metrics").text
         (ray / "go").touch()
         decisions_until(served.client, ask="k", kind="released", reason="completed")
 
-    assert "muster_ray_connected 1.0" in told
-    assert "muster_ray_restarts_total 1.0" in told
+    assert "muster_ray_connected 1.0" in metrics
+    assert "muster_ray_restarts_total 1.0" in metrics
 
 
 def health_of(served: Served) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def line_of(name: str, role: str, secret: str) -> str:
     return f"{name} {role} - - {sha256(secret.encode()).hexdigest()}\n"
 
 
-def adds_to(served: Served, queue: str, name: str) -> bool:
+def can_add_to(served: Served, queue: str, name: str) -> bool:
     """Return whether an application can be added to a queue."""
     event = {"op": "add_app", "app": name, "queue": queue}
     headers = {"Authorization": "Bearer admin-secret"}
@@ -39,7 +39,7 @@ def adds_to(served: Served, queue: str, name: str) -> bool:
     return bool(result["ok"])
 
 
-def again(served: Served, pattern: str) -> None:
+def reload(served: Served, pattern: str) -> None:
     served.process.send_signal(signal.SIGHUP)
     served.line(pattern)
 
@@ -61,42 +61,42 @@ def config(tmp_path: Path) -> Path:
 
 def test_a_new_configuration_is_in_force(tmp_path: Path, config: Path) -> None:
     with Served(tmp_path, "--state", str(tmp_path / "state")) as served:
-        assert not adds_to(served, "root.more", "a")
-        again(served, "configuration: read again: nothing has changed")
+        assert not can_add_to(served, "root.more", "a")
+        reload(served, "configuration: read again: nothing has changed")
         config.write_text(MORE, encoding="utf-8")
-        again(served, "configuration: read again: in force")
-        assert adds_to(served, "root.more", "a")
+        reload(served, "configuration: read again: in force")
+        assert can_add_to(served, "root.more", "a")
         assert problems(served) == {}
 
 
 def test_a_wrong_configuration_changes_nothing(tmp_path: Path, config: Path) -> None:
     with Served(tmp_path) as served:
         config.write_text(WRONG, encoding="utf-8")
-        again(served, "error configuration: refused; the one before stays in force: .*prod")
+        reload(served, "error configuration: refused; the one before stays in force: .*prod")
         served.line("error configuration: refused; the one before stays in force: .*colour")
         found = problems(served)["configuration"]
         assert len(found) == 2
         assert any("colour" in one for one in found)
-        assert adds_to(served, "root.prod", "a")
+        assert can_add_to(served, "root.prod", "a")
         config.unlink()
-        again(served, "queues.yaml: cannot be read: No such file or directory")
+        reload(served, "queues.yaml: cannot be read: No such file or directory")
         assert len(problems(served)["configuration"]) == 1
         config.write_text(MORE, encoding="utf-8")
-        again(served, "in force")
+        reload(served, "in force")
         assert problems(served) == {}
 
 
 def test_a_configuration_that_cannot_replace_the_other(tmp_path: Path, config: Path) -> None:
     """It is right by itself, and refused because of what there is."""
     with Served(tmp_path) as served:
-        assert adds_to(served, "root.dev", "a")
+        assert can_add_to(served, "root.dev", "a")
         config.write_text(
             CONFIG.replace("{name: dev}", "{name: dev, queues: [{name: x}]}"), "utf-8"
         )
-        again(served, "error configuration: refused; the one before stays in force: ")
+        reload(served, "error configuration: refused; the one before stays in force: ")
         (found,) = problems(served)["configuration"]
         assert "dev" in found
-        assert adds_to(served, "root.dev", "b")
+        assert can_add_to(served, "root.dev", "b")
 
 
 # ACCESS-40, ACCESS-41: what was applied, and the file
@@ -118,7 +118,7 @@ def origin(served: Served) -> dict[str, object]:
     return found
 
 
-def has(served: Served, queue: str) -> bool:
+def has_queue(served: Served, queue: str) -> bool:
     return served.client.get(f"/api/v1/queues/{queue}").status_code == 200
 
 
@@ -132,10 +132,10 @@ def test_what_was_applied_outlasts_a_restart_while_the_file_is_the_same(
         applied = apply(served, APPLIED)
         assert (applied["kind"], applied["differs"]) == ("applied", True)
         assert origin(served) == applied
-        again(served, "configuration: read again: it has not changed; .* stays in force")
+        reload(served, "configuration: read again: it has not changed; .* stays in force")
     for how in ("end", "kill"):
         with Served(tmp_path, *state) as served:
-            told = served.lines_with("configuration: ")
+            lines = served.lines_with("configuration: ")
             assert any(
                 re.search(
                     rf"warning configuration: {config} says what it said at .*: the configuration "
@@ -143,9 +143,9 @@ def test_what_was_applied_outlasts_a_restart_while_the_file_is_the_same(
                     rf"muster config apply {config}",
                     line,
                 )
-                for line in told
-            ), told
-            assert has(served, "root.applied")
+                for line in lines
+            ), lines
+            assert has_queue(served, "root.applied")
             assert origin(served) == applied
             if how == "kill":
                 served.kill()
@@ -156,26 +156,26 @@ def test_a_file_that_has_changed_replaces_what_was_applied(tmp_path: Path) -> No
     with Served(tmp_path, "--state", str(folder)) as served:
         apply(served, APPLIED)
     with Served(tmp_path, "--state", str(folder), config=MORE) as served:
-        told = " ".join(served.lines_with("configuration: "))
-        assert "has changed, and replaces the configuration applied at 20" in told
-        assert "in root.more, root.applied" in told
-        assert f"muster config apply {folder / 'replaced-configuration.yaml'}" in told
-        assert (has(served, "root.more"), has(served, "root.applied")) == (True, False)
+        text = " ".join(served.lines_with("configuration: "))
+        assert "has changed, and replaces the configuration applied at 20" in text
+        assert "in root.more, root.applied" in text
+        assert f"muster config apply {folder / 'replaced-configuration.yaml'}" in text
+        assert (has_queue(served, "root.more"), has_queue(served, "root.applied")) == (True, False)
         assert origin(served)["kind"] == "file"
         # What was replaced can be put in force again.
         replaced = folder / "replaced-configuration.yaml"
         assert replaced.stat().st_mode & 0o077 == 0
         apply(served, replaced.read_text("utf-8"))
-        assert has(served, "root.applied")
+        assert has_queue(served, "root.applied")
 
 
 def test_a_file_that_is_read_again_replaces_what_was_applied(tmp_path: Path, config: Path) -> None:
     with Served(tmp_path) as served:
         apply(served, APPLIED)
         config.write_text(MORE, encoding="utf-8")
-        again(served, f"warning configuration: {config} has changed, and replaces .*root.applied$")
+        reload(served, f"warning configuration: {config} has changed, and replaces .*root.applied$")
         served.line("configuration: read again: in force; it changed root.more, root.applied$")
-        assert (has(served, "root.more"), has(served, "root.applied")) == (True, False)
+        assert (has_queue(served, "root.more"), has_queue(served, "root.applied")) == (True, False)
 
 
 def test_a_file_that_changed_while_nothing_was_applied(tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_a_file_that_changed_while_nothing_was_applied(tmp_path: Path) -> None:
     with Served(tmp_path, *state):
         pass
     with Served(tmp_path, *state, config=MORE) as served:
-        (told,) = served.lines_with("configuration: ")
-        assert told.endswith("queues.yaml: in force; it changed root.more")
-        assert has(served, "root.more")
+        (line,) = served.lines_with("configuration: ")
+        assert line.endswith("queues.yaml: in force; it changed root.more")
+        assert has_queue(served, "root.more")
 
 
 def test_a_configuration_that_is_not_from_a_file(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_configuration_that_is_not_from_a_file(tmp_path: Path) -> None:
 
 
 # ACCESS-42
-def test_whoever_applies_is_told_of_the_file(tmp_path: Path, config: Path) -> None:
+def test_apply_warns_of_the_file(tmp_path: Path, config: Path) -> None:
     new = tmp_path / "new.yaml"
     new.write_text(APPLIED, encoding="utf-8")
     with Served(tmp_path) as served:
@@ -252,7 +252,7 @@ def test_a_token_that_is_taken_back(tmp_path: Path, tokens: Path) -> None:
             line_of("admin", "admin", "admin-secret") + line_of("new", "reader", "new-secret"),
             encoding="utf-8",
         )
-        again(served, "tokens: read again: in force: 2, answers under way that were ended: 1")
+        reload(served, "tokens: read again: in force: 2, answers under way that were ended: 1")
         # On a connection that is open, and on a stream.
         assert status_of(served.client, "old-secret") == 401
         assert status_of(served.client, "new-secret") == 200
@@ -275,7 +275,7 @@ def follow(url: str, secret: str, parts: list[bytes]) -> None:
 def test_another_role(tmp_path: Path, tokens: Path) -> None:
     with Served(tmp_path, "--tokens", str(tokens)) as served:
         tokens.write_text(line_of("admin", "reader", "admin-secret"), "utf-8")
-        again(served, "tokens: read again: in force: 1$")
+        reload(served, "tokens: read again: in force: 1$")
         headers = {"Authorization": "Bearer admin-secret"}
         response = served.client.post("/api/v1/events", json=[], headers=headers)
         assert response.status_code == 403
@@ -284,7 +284,7 @@ def test_another_role(tmp_path: Path, tokens: Path) -> None:
 def test_wrong_tokens_change_nothing(tmp_path: Path, tokens: Path) -> None:
     with Served(tmp_path, "--tokens", str(tokens)) as served:
         tokens.write_text("nonsense", encoding="utf-8")
-        again(
+        reload(
             served, "error tokens: refused; the one before stays in force: .*tokens:1: has 1 words"
         )
         assert status_of(served.client, "old-secret") == 200
@@ -298,7 +298,7 @@ def test_files_are_watched(tmp_path: Path, config: Path, tokens: Path) -> None:
     with Served(tmp_path, "--tokens", str(tokens), "--watch") as served:
         config.write_text(MORE, encoding="utf-8")
         served.line("configuration: read again: in force")
-        assert adds_to(served, "root.more", "a")
+        assert can_add_to(served, "root.more", "a")
         new = tokens.with_name("new")
         new.write_text(line_of("admin", "admin", "admin-secret"), encoding="utf-8")
         new.replace(tokens)
@@ -314,7 +314,7 @@ def test_files_are_watched(tmp_path: Path, config: Path, tokens: Path) -> None:
 # ACCESS-14: the certificate
 
 
-def shown(url: str, root: str) -> object:
+def certificate_of(url: str, root: str) -> object:
     """Return the number of the certificate that a server shows."""
     parts = urlsplit(url)
     content = ssl.get_server_certificate((str(parts.hostname), int(parts.port or 0)), ca_certs=root)
@@ -328,11 +328,11 @@ def secure(tmp_path: Path, authority: Authority) -> Iterator[Served]:
 
 
 def test_a_new_certificate(secure: Served, authority: Authority) -> None:
-    before = shown(secure.urls[0], authority.root)
+    before = certificate_of(secure.urls[0], authority.root)
     authority.issue()
-    again(secure, "certificate: read again: new connections get it")
-    assert shown(secure.urls[0], authority.root) != before
+    reload(secure, "certificate: read again: new connections get it")
+    assert certificate_of(secure.urls[0], authority.root) != before
     (authority.folder / "key.pem").write_text("nonsense", encoding="utf-8")
-    again(secure, "error certificate: refused; the one before stays in force: TLS: ")
+    reload(secure, "error certificate: refused; the one before stays in force: TLS: ")
     assert secure.client.get("/healthz").json()["problems"].keys() == {"certificate"}
     authority.issue()

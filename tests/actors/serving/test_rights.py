@@ -27,7 +27,7 @@ NUMBERS: Final = count()
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
     with people_of(tmp_path_factory.mktemp("rights")) as found:
-        found.made(
+        found.submit(
             {"op": "add_node", "node": "n", "capacity": {"vcore": 1000}},
             {"op": "add_node", "node": "other", "capacity": {"vcore": 1}},
             {"op": "add_priority_class", "name": "mine", "value": 5},
@@ -116,15 +116,15 @@ def test_applications_and_asks(
     # INPUT-11
     name = f"{op}-{next(NUMBERS)}"
     whose: Event = {} if owner is None else {"user": owner}
-    people.made(
+    people.submit(
         app(name, queue if owner else "root.open", **whose),
         ask(name, "runs", node="n"),
         ask(name, "waits", selector={"nowhere": "x"}),
     )
     event = OF_APPS[op](name)
 
-    told = people.form(who, "/events/try", event)
-    assert ("belongs to" in told) is not may
+    answer = people.form(who, "/events/try", event)
+    assert ("belongs to" in answer) is not may
     for error in (*people.send(who, event, dry_run="true"), *people.send(who, event)):
         assert (error is None) is may
         if not may:
@@ -201,7 +201,7 @@ def test_who_may_use_which_priority(
 
 def test_who_administers_the_queue_may_use_every_priority(people: People) -> None:
     # INPUT-19
-    people.made(app("limited", "root.low.lower", user="bob"))
+    people.submit(app("limited", "root.low.lower", user="bob"))
 
     def critical(name: str) -> Event:
         return ask("limited", name, priority_class="system-node-critical")
@@ -225,7 +225,7 @@ def test_a_class_that_is_unknown_is_not_a_matter_of_rights(people: People) -> No
 
 def test_nobody_runs_commands_as_another(people: People) -> None:
     # INPUT-26
-    people.made(app("runs", "root.team"), ask("runs", "own", command=["true"]), who="bob")
+    people.submit(app("runs", "root.team"), ask("runs", "own", command=["true"]), who="bob")
 
     (error,) = people.send("eve", ask("runs", "of-eve", command=["id"]))
     assert error == (
@@ -245,12 +245,12 @@ def test_no_tag_leads_past_the_acls(people: People) -> None:
     assert people.send("root", forced) == [None]
 
 
-# What somebody might try
+# What a user might try
 
 
 def test_nobody_evicts_others_by_a_system_class(people: People) -> None:
     # INPUT-19
-    people.made(app("attacker"), who="zoe")
+    people.submit(app("attacker"), who="zoe")
     attacks = [
         ask("attacker", "sys", priority_class="system-node-critical"),
         ask("attacker", "number", priority=1_999_999_999),

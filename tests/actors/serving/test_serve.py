@@ -1,4 +1,4 @@
-"""``muster serve`` begins, says that it works, and ends as it is told.
+"""``muster serve`` starts, says when it is ready, and ends at a signal.
 
 Nothing that was answered is lost.
 """
@@ -32,7 +32,7 @@ from muster.service.replication.leadership import Leadership
 from tests.actors.serving.served import (
     CONFIG,
     PATIENCE_S,
-    Raw,
+    RawConnection,
     Served,
     decisions,
     decisions_until,
@@ -69,9 +69,9 @@ def without(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_package_is_missing() -> None:
-    told = without("serve")
-    assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr == (
+    result = without("serve")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
         'Error: muster serve needs the extra "serve", since httpx is missing: '
         "pip install 'muster-scheduler[serve]'\n"
     )
@@ -81,9 +81,9 @@ def test_a_package_is_missing() -> None:
     "arguments", [["--help"], ["serve", "--help"], ["token", "new", "ci", "--role", "reader"]]
 )
 def test_others_do_not_need_it(arguments: list[str]) -> None:
-    told = without(*arguments)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout
+    result = without(*arguments)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
 
 
 PROJECT = Path(__file__).parents[3]
@@ -119,7 +119,7 @@ def test_the_example(tmp_path: Path) -> None:
             ) as client:
                 decisions_until(client, 11, kind="released", reason="completed")
                 found = decisions(client)
-                told = client.get("/api/v1/asks/flaky/download/logs?attempt=1").text
+                log = client.get("/api/v1/asks/flaky/download/logs?attempt=1").text
                 gangs = [one for one in jobs if one["op"] == "apply"]
                 again = client.post("/api/v1/events", json=gangs).json()
             process.send_signal(signal.SIGINT)
@@ -136,7 +136,7 @@ def test_the_example(tmp_path: Path) -> None:
         ("flaky", "failed"): 1,
         ("together", "completed"): 2,
     }
-    assert told == "attempt 1 of a download from mirror-2\nconnection reset\n"
+    assert log == "attempt 1 of a download from mirror-2\nconnection reset\n"
     assert f"    export MUSTER_TOKEN={token}\n" in rest
     assert (status, rest.splitlines()[-1]) == (0, "The service has ended. Jobs that ran go on.")
     shown = re.findall(r"^ +\S*muster (\w+)", rest, re.MULTILINE)
@@ -295,9 +295,9 @@ def test_lines_for_programs(tmp_path: Path) -> None:
     }
     assert (record["what"], record["status"]) == ("request", 404)
     assert json.loads(served.lines[0])["level"] == "warning"
-    told = [json.loads(one).get("message", "") for one in served.lines]
-    assert any(one.startswith("listening on http://") for one in told)
-    assert told[-1] == "the service has ended"
+    messages = [json.loads(one).get("message", "") for one in served.lines]
+    assert any(one.startswith("listening on http://") for one in messages)
+    assert messages[-1] == "the service has ended"
     assert "secret" not in "".join(served.lines)
 
 
@@ -319,9 +319,11 @@ def app(name: str) -> list[dict[str, str]]:
 def apps(state: Path) -> set[str]:
     """Return the applications that a state directory holds."""
     command = [sys.executable, "-m", "muster", "convert", str(state), "-"]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert told.returncode == 0, told.stderr
-    events = [json.loads(line) for line in told.stdout.splitlines()]
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    events = [json.loads(line) for line in result.stdout.splitlines()]
     return {event["app"] for event in events if event["op"] == "add_app"}
 
 
@@ -333,7 +335,11 @@ def test_what_is_under_way_is_answered(tmp_path: Path, number: int) -> None:
     state = tmp_path / "state"
     with Served(tmp_path, "--state", str(state)) as served:
         body = json.dumps(app("late")).encode()
-        with Raw(served.urls[0]) as busy, Raw(served.urls[0]) as idle, Raw(served.urls[0]) as new:
+        with (
+            RawConnection(served.urls[0]) as busy,
+            RawConnection(served.urls[0]) as idle,
+            RawConnection(served.urls[0]) as new,
+        ):
             idle.send("HEAD /healthz HTTP/1.1", "Host: localhost", "")
             assert idle.socket.recv(10_000).startswith(b"HTTP/1.1 200")
             busy.send(*POST, f"Content-Length: {len(body)}", "", body=body[:5])
@@ -343,7 +349,7 @@ def test_what_is_under_way_is_answered(tmp_path: Path, number: int) -> None:
             served.line("the service ends")
             assert idle.rest() == b""
             assert new.rest() == b""
-            with pytest.raises(ConnectionError), Raw(served.urls[0]) as late:
+            with pytest.raises(ConnectionError), RawConnection(served.urls[0]) as late:
                 late.get("/healthz")
             busy.socket.sendall(body[5:])
             status, answer = busy.answer()
@@ -359,8 +365,10 @@ def test_a_checkpoint_is_taken(tmp_path: Path) -> None:
         served.client.post("/api/v1/events", json=app("a"))
         assert served.stop() == 0
     command = [sys.executable, "-m", "muster", "store", str(state), "--format", "json"]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    found = json.loads(told.stdout)
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    found = json.loads(result.stdout)
     assert found["checkpoints"], found
 
 
@@ -387,7 +395,7 @@ def test_a_stream_ends(tmp_path: Path) -> None:
 
 
 def test_a_request_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
-    with Served(tmp_path) as served, Raw(served.urls[0]) as raw:
+    with Served(tmp_path) as served, RawConnection(served.urls[0]) as raw:
         raw.send(*POST, "Content-Length: 100", "", body=b"[")
         served.client.get("/healthz")
         began = time.monotonic()
@@ -399,7 +407,7 @@ def test_a_request_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    with Served(tmp_path, "--state", str(state)) as served, Raw(served.urls[0]) as raw:
+    with Served(tmp_path, "--state", str(state)) as served, RawConnection(served.urls[0]) as raw:
         assert served.client.post("/api/v1/events", json=app("a")).status_code == 200
         raw.send(*POST, "Content-Length: 100", "", body=b"[")
         served.client.get("/healthz")
@@ -443,8 +451,8 @@ def test_no_room_on_the_disk(tmp_path: Path) -> None:
         assert served.process.wait(PATIENCE_S) == 2
         served.kill()
     assert not any("Traceback" in line for line in served.lines)
-    (told,) = [line for line in served.lines if " error " in line]
-    assert str(state) in told
+    (message,) = [line for line in served.lines if " error " in line]
+    assert str(state) in message
     # What was answered is there, and nothing else.
     kept = apps(state)
     assert kept == {"a", *(f"b{n}" for n in range(len(statuses) - 1))}
@@ -474,7 +482,7 @@ def test_a_state_that_another_process_has(tmp_path: Path) -> None:
 
 
 def test_nobody_reads_its_log(tmp_path: Path) -> None:
-    """The service goes on when whoever read its log has gone."""
+    """The service goes on when the reader of its log has gone."""
     path = tmp_path / "socket"
     command = [sys.executable, "-m", "muster", "serve", f"--listen=unix:{path}"]
     read_end, write_end = os.pipe()

@@ -1,4 +1,4 @@
-"""``muster serve --run slurm``, with commands that do what a test says, and its options.
+"""``muster serve --run slurm``, with commands that tests control, and its options.
 
 No Slurm is needed; ``tests/engines/slurm`` has the same with one.
 """
@@ -37,7 +37,7 @@ TOKENS = Path("tokens")
 
 @pytest.fixture
 def not_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the options be looked at as by somebody who is not root."""
+    """Check the options as without the rights of root."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
 
@@ -112,7 +112,7 @@ def test_root_needs_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def access(folder: Path) -> tuple[str, ...]:
-    """Let the service start, also as root."""
+    """Return the options with which the service starts as root, too."""
     (folder / "tokens").touch()
     return ("--run", "slurm", "--tokens", str(folder / "tokens"), "--trust-submitters")
 
@@ -121,18 +121,18 @@ def test_slurm_must_be_there_at_the_first_start(
     fake: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = (*access(tmp_path), "--state", str(tmp_path / "state"))
-    status, told = serve(*arguments, "--slurm-partition", "none")
+    status, output = serve(*arguments, "--slurm-partition", "none")
     assert status == 2
-    assert "--run slurm: partition: 'none': there are p, other" in told
+    assert "--run slurm: partition: 'none': there are p, other" in output
     fake.set(away=True)
-    status, told = serve(*arguments)
+    status, output = serve(*arguments)
     assert status == 2
-    assert "--run slurm: sinfo: sbatch: error: Unable to contact slurm controller" in told
+    assert "--run slurm: sinfo: sbatch: error: Unable to contact slurm controller" in output
     monkeypatch.setenv("PATH", "/nowhere")
-    status, told = serve(*arguments)
+    status, output = serve(*arguments)
     assert status == 2
-    assert "--run slurm: sbatch, squeue, scancel, sinfo, scontrol: not in PATH" in told
-    assert "Traceback" not in told
+    assert "--run slurm: sbatch, squeue, scancel, sinfo, scontrol: not in PATH" in output
+    assert "Traceback" not in output
 
 
 def test_commands_are_jobs(fake: FakeSlurm, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_start_without_slurm(fake: FakeSlurm, tmp_path: Path) -> None:
     assert fake.calls("scancel") == []
     fake.set(away=True)
     with serving(tmp_path, *state) as served:
-        patiently(lambda: "Unable to contact slurm controller" in told_of(served))
+        patiently(lambda: "Unable to contact slurm controller" in slurm_detail(served))
         assert "muster_slurm_connected 0.0" in served.client.get("/metrics").text
         assert "Slurm: not connected: --run slurm: " in served.client.get("/").text
         assert len(served.client.get("/api/v1/nodes").json()["items"]) == 2
@@ -217,7 +217,7 @@ def test_a_service_that_ends_does_not_wait_for_a_silent_slurm(
 
 
 def serving(folder: Path, *arguments: str) -> Served:
-    """Start a service as somebody who is not root."""
+    """Start a service without the rights of root."""
     return Served(
         folder,
         *("--run", "slurm", "--trust-local", *arguments),
@@ -227,10 +227,10 @@ def serving(folder: Path, *arguments: str) -> Served:
 
 
 def job(ask: str, command: object, **more: object) -> dict[str, object]:
-    """Give the event of an ask; Slurm gives memory out, too."""
+    """Return the event of an ask; Slurm gives memory out, too."""
     return job_of(ask, command, resources={"vcore": 1, "memory": "1Mi"}, **more)
 
 
-def told_of(served: Served) -> str:
+def slurm_detail(served: Served) -> str:
     health: dict[str, Any] = served.client.get("/healthz").json()
     return str(health["slurm"].get("detail", ""))

@@ -32,7 +32,7 @@ from muster_core.decisions import Announced, Decision, Kind
 from muster_core.events import AddApp, AddAsk, AddNode
 from muster_core.resources import Resources
 from muster_core.structures.steps import all_at_once
-from tests.actors.serving.served import EventReader, Sent
+from tests.actors.serving.served import EventReader, StreamEvent
 from tests.actors.state_directories import ONE, Keeper, S
 
 
@@ -55,15 +55,15 @@ def announced(first: int, count: int, message: str | None = None) -> list[Announ
     ]
 
 
-def tell(broadcast: Broadcast, count: int, message: str | None = None) -> None:
+def announce_batch(broadcast: Broadcast, count: int, message: str | None = None) -> None:
     """Announce the next decisions, as one batch."""
     tail = broadcast.tail
     all_at_once(tail.observe(tail.batch + 1, announced(tail.last + 1, count, message)))
 
 
 @final
-class Following:
-    """A client of a stream: what the server sends, it reads or not.
+class StreamClient:
+    """A client of a stream, which can stop reading.
 
     Attributes:
         reader: Reads the events.
@@ -74,7 +74,7 @@ class Following:
 
     def __init__(self) -> None:
         self.reader = EventReader()
-        self.sent: list[Sent] = []
+        self.sent: list[StreamEvent] = []
         self.is_over = False
         self.is_reading = trio.Event()
         self.is_reading.set()
@@ -106,7 +106,7 @@ PRUNED = 20
 
 
 def filled(directory: Path, *, pruned: bool = False) -> list[KeptBatch]:
-    """Keep batches with some decisions each, and one with thousands; return what is kept."""
+    """Store batches with some decisions each, and one with thousands; return the stored ones."""
     keeper = Keeper(directory, checkpoints=[PRUNED])
     keeper.run(S, [AddNode("n", Resources({"vcore": 10**9})), AddApp("a", "root.q")])
     for number in range(2, BATCHES + 1):
@@ -120,7 +120,7 @@ def filled(directory: Path, *, pruned: bool = False) -> list[KeptBatch]:
 
 
 def open_broadcast(directory: Path | None, batches: list[KeptBatch], most: int) -> Broadcast:
-    """Return a broadcast that has heard of batches, of which memory has the latest decisions."""
+    """Return a broadcast that observed batches, and has their latest decisions in memory."""
     broadcast = new_broadcast(directory)
     broadcast.tail = DecisionTail(most)
     for batch in batches:
@@ -202,7 +202,7 @@ async def test_what_was_removed_from_the_store_is_gone(tmp_path: Path) -> None:
 async def test_without_a_store_only_memory_counts() -> None:
     broadcast = new_broadcast()
     broadcast.tail = DecisionTail(1000)
-    tell(broadcast, 5_000)
+    announce_batch(broadcast, 5_000)
     first = broadcast.tail.first
 
     assert await broadcast.first() == first > 1
@@ -298,13 +298,13 @@ def stream(
 async def test_it_sends_what_there_is_and_what_follows(
     broadcast: Broadcast, autojump_clock: MockClock
 ) -> None:
-    tell(broadcast, 600)
-    client = Following()
+    announce_batch(broadcast, 600)
+    client = StreamClient()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run, stream(broadcast, 10))
         await wait_all_tasks_blocked()
         assert client.seqs == list(range(11, 601))
-        tell(broadcast, 3)
+        announce_batch(broadcast, 3)
         await trio.sleep(0.1)
         assert client.seqs == list(range(11, 604))
         client.leaves.set()
@@ -314,8 +314,8 @@ async def test_it_sends_what_there_is_and_what_follows(
 async def test_it_ends_after_a_number_or_a_count(
     broadcast: Broadcast, autojump_clock: MockClock
 ) -> None:
-    tell(broadcast, 600)
-    until, counted, filtered = Following(), Following(), Following()
+    announce_batch(broadcast, 600)
+    until, counted, filtered = StreamClient(), StreamClient(), StreamClient()
     warnings = Filter(frozenset({Kind.WARNING}))
     await until.run(stream(broadcast, 10, until=300))
     await counted.run(stream(broadcast, 500, limit=20))
@@ -330,13 +330,13 @@ async def test_it_ends_after_a_number_or_a_count(
 async def test_all_streams_share_what_is_encoded(
     broadcast: Broadcast, autojump_clock: MockClock
 ) -> None:
-    tell(broadcast, 250)
+    announce_batch(broadcast, 250)
     first = broadcast.tail.after(0)
     assert first is not None
-    await Following().run(stream(broadcast, 0, until=250))
+    await StreamClient().run(stream(broadcast, 0, until=250))
     events = first.events
 
-    await Following().run(stream(broadcast, 0, until=250))
+    await StreamClient().run(stream(broadcast, 0, until=250))
 
     found = broadcast.tail.after(0)
     assert found is not None
@@ -349,7 +349,7 @@ async def test_all_streams_share_what_is_encoded(
 async def test_a_quiet_stream_shows_that_it_lives(
     broadcast: Broadcast, autojump_clock: MockClock
 ) -> None:
-    client = Following()
+    client = StreamClient()
     with trio.move_on_after(3.5 * HEARTBEAT_S):
         await client.run(stream(broadcast))
 
@@ -360,12 +360,12 @@ async def test_a_quiet_stream_shows_that_it_lives(
 async def test_a_filtered_stream_tells_its_place_at_times(
     broadcast: Broadcast, autojump_clock: MockClock
 ) -> None:
-    client = Following()
+    client = StreamClient()
     nothing = Filter(app="nobody")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run, stream(broadcast, 0, nothing))
         await wait_all_tasks_blocked()
-        tell(broadcast, 25_000)
+        announce_batch(broadcast, 25_000)
         await trio.sleep(1.0)
         assert 10_000 <= int(client.reader.last_id) < 25_000
         await trio.sleep(HEARTBEAT_S)
@@ -381,16 +381,16 @@ async def test_a_filtered_stream_tells_its_place_at_times(
 async def test_who_reads_too_slowly_is_cut_off(
     broadcast: Broadcast, autojump_clock: MockClock
 ) -> None:
-    client = Following()
+    client = StreamClient()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run, stream(broadcast))
         await wait_all_tasks_blocked()
-        tell(broadcast, 10)
+        announce_batch(broadcast, 10)
         await trio.sleep(1.0)
         client.is_reading = trio.Event()
-        tell(broadcast, 10)
+        announce_batch(broadcast, 10)
         await trio.sleep(1.0)
-        tell(broadcast, MOST_IN_MEMORY + 10_000)
+        announce_batch(broadcast, MOST_IN_MEMORY + 10_000)
         client.is_reading.set()
     last = client.sent[-1]
 
@@ -405,12 +405,12 @@ async def test_who_reads_too_slowly_is_cut_off(
 async def test_who_does_not_read_at_all_is_cut_off(
     broadcast: Broadcast, autojump_clock: MockClock
 ) -> None:
-    client = Following()
+    client = StreamClient()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run, stream(broadcast))
         await wait_all_tasks_blocked()
         client.is_reading = trio.Event()
-        tell(broadcast, 10)
+        announce_batch(broadcast, 10)
         before = trio.current_time()
         # The nursery ends when the stream has given up.
 
@@ -422,8 +422,8 @@ async def test_who_does_not_read_at_all_is_cut_off(
 async def test_who_reads_now_and_then_is_not_cut_off(
     broadcast: Broadcast, autojump_clock: MockClock
 ) -> None:
-    tell(broadcast, 50_000)
-    client = Following()
+    announce_batch(broadcast, 50_000)
+    client = StreamClient()
     client.is_reading = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run, stream(broadcast, until=50_000))
@@ -442,12 +442,12 @@ async def test_who_reads_now_and_then_is_not_cut_off(
 
 async def test_all_streams_end_with_the_service(autojump_clock: MockClock) -> None:
     broadcast, ends = new_broadcast(), trio.Event()
-    clients = [Following() for _ in range(5)]
+    clients = [StreamClient() for _ in range(5)]
     async with broadcast.running(ends), trio.open_nursery() as nursery:
         for client in clients:
             nursery.start_soon(client.run, stream(broadcast))
         await wait_all_tasks_blocked()
-        tell(broadcast, 10)
+        announce_batch(broadcast, 10)
         ends.set()
 
     assert [client.seqs for client in clients] == [list(range(1, 11))] * 5

@@ -1,4 +1,4 @@
-"""Why asks are not running, and what would help, from a service.
+"""The reasons why asks are not running, and remedies, from a service.
 
 LISTS-10, LISTS-11.
 """
@@ -18,7 +18,7 @@ from muster.explain import explain
 from muster.explain._output import explanation_map, passed_map, reason_map, remedy_map
 from muster.feeds import read_feed
 from tests.actors.samples import LATER, reserved
-from tests.actors.serving.served import PATIENCE_S, Here
+from tests.actors.serving.served import PATIENCE_S, ServiceThread
 from tests.actors.serving.truth import Truth, fill
 
 CONFIG = """
@@ -39,10 +39,10 @@ def ask(name: str, vcore: float, app: str = "shop", **more: object) -> dict[str,
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Here]:
+def service(tmp_path: Path) -> Iterator[ServiceThread]:
     config = tmp_path / "queues.yaml"
     config.write_text(CONFIG, encoding="utf-8")
-    with Here(config=config) as running:
+    with ServiceThread(config=config) as running:
         running.post(
             {"op": "add_node", "node": "n", "capacity": {"vcore": 16}},
             {"op": "add_app", "app": "shop", "queue": "root.web"},
@@ -54,13 +54,15 @@ def here(tmp_path: Path) -> Iterator[Here]:
         yield running
 
 
-def why(here: Here, name: str, app: str = "shop", /, **parameters: object) -> dict[str, Any]:
-    found: dict[str, Any] = here.get(f"/api/v1/asks/{app}/{name}/why", **parameters)["item"]
+def why(
+    service: ServiceThread, name: str, app: str = "shop", /, **parameters: object
+) -> dict[str, Any]:
+    found: dict[str, Any] = service.get(f"/api/v1/asks/{app}/{name}/why", **parameters)["item"]
     return found
 
 
-def test_all_reasons_are_told(here: Here) -> None:
-    item = why(here, "web")
+def test_all_reasons_are_shown(service: ServiceThread) -> None:
+    item = why(service, "web")
 
     assert item["reasons"][0]["code"] == "QueueMax"
     assert item["reasons"][0]["rules"] == ["ORDER-2", "ORDER-4"]
@@ -68,35 +70,35 @@ def test_all_reasons_are_told(here: Here) -> None:
     assert item["place"] == "pending"
     assert item["queue"] == "root.web"
     assert item["remedies"] is item["trials"] is item["exhausted"] is None
-    later = why(here, "later", "job")
+    later = why(service, "later", "job")
     assert later["first"] == "job/big"
     assert [level["at"] for level in later["levels"]] == ["root", "root.jobs", "job"]
     assert [key["name"] for key in later["levels"][-1]["keys"] if key["decides"]] == ["creation"]
 
 
 # LISTS-13, OUTLOOK-1, OUTLOOK-2, OUTLOOK-3
-def test_when_it_starts(here: Here) -> None:
-    item = why(here, "web")
+def test_when_it_starts(service: ServiceThread) -> None:
+    item = why(service, "web")
 
     assert item["position"] == 3
     assert item["fits_at"] is item["starts_at"] is item["stopped_at"] is item["foretold"] is None
-    item = why(here, "web", forecast="true")
+    item = why(service, "web", forecast="true")
     assert (item["position"], item["fits_at"], item["starts_at"]) == (3, "unknown", None)
-    assert item["foretold"] <= here.get("/api/v1/nodes")["batch"]
+    assert item["foretold"] <= service.get("/api/v1/nodes")["batch"]
 
-    here.post(
+    service.post(
         {"op": "add_node", "node": "n2", "capacity": {"vcore": 1}},
         ask("a", 1, "job", run_for=600, estimate=900, node="n2"),
         ask("b", 1, "job", node="n2"),
     )
-    found = here.get("/api/v1/asks/job/b/why", forecast="true")
+    found = service.get("/api/v1/asks/job/b/why", forecast="true")
     # The estimate counts, and not the timer.
     assert found["item"]["fits_at"] == found["item"]["starts_at"]
     assert 890 < found["item"]["starts_at"] - found["at"] < 900
 
 
-def test_an_ask_that_runs_has_no_reason(here: Here) -> None:
-    item = why(here, "more", remedies="true")
+def test_an_ask_that_runs_has_no_reason(service: ServiceThread) -> None:
+    item = why(service, "more", remedies="true")
 
     assert item["place"] == "bound"
     assert item["node"] == "n"
@@ -105,8 +107,8 @@ def test_an_ask_that_runs_has_no_reason(here: Here) -> None:
     assert item["first"] is item["since"] is item["remedies"] is None
 
 
-def runs(here: Here, name: str, app: str = "new") -> tuple[object, ...]:
-    item = why(here, name, app)
+def runs(service: ServiceThread, name: str, app: str = "new") -> tuple[object, ...]:
+    item = why(service, name, app)
     return item["bound"], item["ends_at"], item["passed"]
 
 
@@ -120,16 +122,16 @@ def test_when_an_ask_that_runs_ends_and_whom_it_passed(tmp_path: Path) -> None:
     brief = (10, 35, [{**one, "ends": 35} for one in passed])
 
     # It is found out when the batches are run again, and while the service runs.
-    with Here(state) as here:
-        assert runs(here, "small") == (10, 40, passed)
-        here.post(ask("brief", 1, "new", node="n1", run_for=25))
-        assert runs(here, "brief") == brief
-        assert runs(here, "long", "old") == (0, 100, [])
-        assert runs(here, "open", "old") == (0, None, [])
-        assert runs(here, "wide") == (None, None, [])
+    with ServiceThread(state) as service:
+        assert runs(service, "small") == (10, 40, passed)
+        service.post(ask("brief", 1, "new", node="n1", run_for=25))
+        assert runs(service, "brief") == brief
+        assert runs(service, "long", "old") == (0, 100, [])
+        assert runs(service, "open", "old") == (0, None, [])
+        assert runs(service, "wide") == (None, None, [])
     # From here on it is kept.
-    with Here(state) as here:
-        assert runs(here, "brief") == brief
+    with ServiceThread(state) as service:
+        assert runs(service, "brief") == brief
 
 
 # LISTS-13, OUTLOOK-10
@@ -139,12 +141,12 @@ def test_an_ask_that_will_be_held_back_when_it_would_fit(tmp_path: Path) -> None
     fill(tmp_path / "state", feed)
     answer = explain(read_feed(feed), "a", "later", search=False)
     assert answer.held_back_later is not None
-    with Here(tmp_path / "state") as here:
-        assert why(here, "later", "a")["held_back_later"] is None
-        item = why(here, "later", "a", forecast="true")
+    with ServiceThread(tmp_path / "state") as service:
+        assert why(service, "later", "a")["held_back_later"] is None
+        item = why(service, "later", "a", forecast="true")
         assert item["held_back_later"] == reason_map(answer.held_back_later)
-        assert why(here, "wide", "a", forecast="true")["held_back_later"] is None
-        page = here.client.get("/asks/a/later/starts").text
+        assert why(service, "wide", "a", forecast="true")["held_back_later"] is None
+        page = service.client.get("/asks/a/later/starts").text
         assert re.search(
             r"<li>It will not start then: it fits on n1 and is held back: it would delay the "
             r"reservation of a/wide on n1, which starts at 20\d\d-[^.]{15,40}\. With a shorter",
@@ -153,8 +155,8 @@ def test_an_ask_that_will_be_held_back_when_it_would_fit(tmp_path: Path) -> None
 
 
 # OUTLOOK-9
-def test_an_ask_that_takes_too_long_ends_in_the_future(here: Here) -> None:
-    here.post(
+def test_an_ask_that_takes_too_long_ends_in_the_future(service: ServiceThread) -> None:
+    service.post(
         {"op": "add_node", "node": "n2", "capacity": {"vcore": 1}},
         ask("slow", 1, "job", estimate=0.05, node="n2"),
     )
@@ -163,23 +165,23 @@ def test_an_ask_that_takes_too_long_ends_in_the_future(here: Here) -> None:
     # No batch follows, and time goes on.
     while ends <= bound + 0.1:
         assert monotonic() < until
-        item = why(here, "slow", "job")
+        item = why(service, "slow", "job")
         bound, ends = item["bound"], item["ends_at"]
     assert round((ends - bound) / 0.05, 3) in {4, 8, 16, 32, 64}
 
 
-def test_a_remedy_does_what_it_says(here: Here) -> None:
-    found = why(here, "web", remedies="true")
+def test_a_remedy_does_what_it_says(service: ServiceThread) -> None:
+    found = why(service, "web", remedies="true")
     by_kind = {one["kind"]: one for one in found["remedies"]}
 
     assert found["trials"] > 0
     assert found["exhausted"] is False
-    assert found["searched"] == here.get("/api/v1/nodes")["batch"]
+    assert found["searched"] == service.get("/api/v1/nodes")["batch"]
     assert by_kind["max"]["smallest"] == {"root.web/vcore": 5000}
     assert all(one["op"] != "settle" for each in found["remedies"] for one in each["events"])
     # The very events do it.
-    here.post(*by_kind["max"]["events"])
-    assert why(here, "web")["place"] == "bound"
+    service.post(*by_kind["max"]["events"])
+    assert why(service, "web")["place"] == "bound"
 
 
 def test_remedies_are_those_of_the_command(tmp_path: Path) -> None:
@@ -198,9 +200,9 @@ def test_remedies_are_those_of_the_command(tmp_path: Path) -> None:
             # OUTLOOK-33
             events = as_list(remedy["events"]) if remedy["applicable"] else []
             remedy["events"] = [each for each in events if each["op"] != "settle"]
-        with Here(tmp_path / feed.stem) as here:
+        with ServiceThread(tmp_path / feed.stem) as service:
             path = f"/api/v1/asks/{one['app']}/{one['ask']}/why"
-            found = here.get(path, remedies="true")["item"]
+            found = service.get(path, remedies="true")["item"]
 
             assert found["reasons"][0]["code"] == one["reason"]
             assert len(explanation_map(answer.explanation)["levels"]) == len(found["levels"])  # type: ignore[arg-type]
@@ -214,17 +216,17 @@ def as_list(value: object) -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", value)
 
 
-def test_other_requests_go_on_during_a_search(here: Here) -> None:
-    here.post({"op": "add_app", "app": "many", "queue": "root.jobs"})
-    here.post(ask("x", 1, "many", count=20_000))
+def test_other_requests_go_on_during_a_search(service: ServiceThread) -> None:
+    service.post({"op": "add_app", "app": "many", "queue": "root.jobs"})
+    service.post(ask("x", 1, "many", count=20_000))
     found: list[dict[str, Any]] = []
-    thread = threading.Thread(target=lambda: found.append(why(here, "web", remedies="true")))
+    thread = threading.Thread(target=lambda: found.append(why(service, "web", remedies="true")))
     thread.start()
     waits: list[float] = []
     first = monotonic()
     while thread.is_alive() and monotonic() < first + PATIENCE_S:
         began = monotonic()
-        here.get("/healthz")
+        service.get("/healthz")
         waits.append(monotonic() - began)
     thread.join(PATIENCE_S)
     took_s = monotonic() - first
@@ -236,10 +238,10 @@ def test_other_requests_go_on_during_a_search(here: Here) -> None:
     assert found[0]["remedies"] or found[0]["exhausted"]
 
 
-def test_searches_come_one_after_the_other(here: Here) -> None:
+def test_searches_come_one_after_the_other(service: ServiceThread) -> None:
     found: list[dict[str, Any]] = []
     threads = [
-        threading.Thread(target=lambda: found.append(why(here, "web", remedies="true")))
+        threading.Thread(target=lambda: found.append(why(service, "web", remedies="true")))
         for _ in range(3)
     ]
     for thread in threads:

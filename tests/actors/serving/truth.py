@@ -1,4 +1,4 @@
-"""What lists must say, from the snapshot of a scheduler that got the same events."""
+"""The expected items of lists, from the snapshot of a scheduler that got the same events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Item = dict[str, Any]
 
 
 def fill(directory: Path, feed: Path) -> Keeper:
-    """Keep what happens in a feed; the clock of a service that goes on from there stands still."""
+    """Store the events of a feed; the clock of a service that goes on from there stands still."""
     keeper = Keeper(directory, origin_us=int(time()) * 1_000_000 + DAY_US)
     at_us, events = 0, list[Event]()
     for item in read_feed(feed):
@@ -188,12 +188,12 @@ class Truth:
         ]
 
     def reserved(self, node: str) -> list[Item]:
-        """What is reserved on a node, in the order of the reservations."""
+        """The reservations on a node, in their order."""
         found: list[Item] = []
         for name, one in self.snapshot.reservations.items():
             app, _, ask = name.partition("/")
-            told = {"app": app, "ask": ask, "start": _at(one.start_us), "scope": one.scope}
-            found += [told] if one.node == node else []
+            item = {"app": app, "ask": ask, "start": _at(one.start_us), "scope": one.scope}
+            found += [item] if one.node == node else []
         return found
 
 
@@ -214,8 +214,8 @@ def _sums(app: AppSnapshot, *places: str) -> dict[str, int]:
     return total
 
 
-def same(found: list[Item], wanted: list[Item]) -> Iterator[str]:
-    """Yield how items differ from those that are wanted, in what is known of these."""
+def compare_items(found: list[Item], wanted: list[Item]) -> Iterator[str]:
+    """Yield how items differ from the wanted ones, in the fields of the latter."""
     if len(found) != len(wanted):
         yield f"{len(found)} items instead of {len(wanted)}"
     for one, other in zip(found, wanted, strict=False):

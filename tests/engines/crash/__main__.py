@@ -1,4 +1,4 @@
-"""Kill what runs the work of a scheduler on Ray, and check it: ``python -m tests.engines.crash``.
+"""Kill parts of a scheduler on Ray, and check the work: ``python -m tests.engines.crash``.
 
 It asks for gangs and single asks, with evictions, on three raylets. Meanwhile it kills raylets, or
 the agent, the service, or the head, which come back. Every ask has to end once as completed, no two
@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from tests.engines import cluster as clusters
-from tests.engines.crash.rounds import KINDS, Options, What, run
+from tests.engines.crash.rounds import KINDS, Options, Target, run
 
 
 @click.command()
@@ -37,7 +37,7 @@ from tests.engines.crash.rounds import KINDS, Options, What, run
 @click.option("--seed", type=int, default=1, show_default=True, help="The seed.")
 @click.option("--detached/--no-detached", default=None, help="Default: if the service is killed.")
 def main(  # noqa: PLR0917 - click passes every option by its name
-    what: tuple[What, ...],
+    what: tuple[Target, ...],
     tasks: int,
     minutes: float,
     every_s: float | None,

@@ -1,4 +1,4 @@
-"""What is asked for: gangs and single asks, some urgent, drawn from a seed."""
+"""The work of a crash run: gangs and single asks, some urgent, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ URGENT: Final = "urgent"
 @final
 @attrs.frozen
 class Plan:
-    """What one crash run does; it stands in a file, since the service is started again and again.
+    """The plan of one crash run, in a file, since the service is started again and again.
 
     Attributes:
         seed: Where all is drawn from.
         tasks: The number of asks.
-        over_s: Over how many seconds they are asked for.
+        over_s: Over how many seconds they are submitted.
         address: The address of Ray's head.
         python: The Python of the agent.
         folder: Where the files of everything are.
@@ -72,12 +72,12 @@ class Plan:
 
     @property
     def bound(self) -> Path:
-        """The file that says what was to be run where."""
+        """The file with the bound members and their nodes."""
         return Path(self.folder, "bound")
 
     @property
     def submitted(self) -> Path:
-        """The file with the units that were asked for."""
+        """The file with the submitted units."""
         return Path(self.folder, "submitted")
 
 
@@ -91,9 +91,9 @@ class Unit:
         size: The number of asks.
         vcore: How many cores each takes.
         seconds: How long each works.
-        way: How it works; ``deaf`` is a command that does not end when it is asked to.
+        way: How it works; ``deaf`` is a command that ignores SIGTERM.
         is_urgent: Whether it preempts others.
-        at_s: When it is asked for, in seconds from the start.
+        at_s: When it is submitted, in seconds from the start.
     """
 
     app: str
@@ -109,7 +109,7 @@ class Unit:
         return [f"m-{n}" for n in range(self.size)]
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Make what is submitted, all of it or nothing, as in a feed."""
+        """Return the events of the unit, which are submitted together."""
         options: dict[str, Any] = {}
         if self.size > 1:
             yield {"op": "add_gang", "gang": self.app, "min_member": self.size}
@@ -127,7 +127,7 @@ class Unit:
 
 
 def units_of(plan: Plan) -> list[Unit]:
-    """Draw what is asked for."""
+    """Draw the units of work."""
     draw = random.Random(plan.seed)
     units: list[Unit] = []
     left = plan.tasks

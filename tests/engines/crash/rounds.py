@@ -1,6 +1,4 @@
-"""One crash run: a cluster, a service on it, what kills it again and again, and what is wrong
-afterwards.
-"""
+"""One crash run: a cluster, a service on it, a killer of both, and the checks afterwards."""
 
 from __future__ import annotations
 
@@ -23,10 +21,15 @@ from tests.engines.crash.plans import Plan
 from tests.engines.crash.verdict import Books, Kill, faults_in, read_books
 from tests.engines.scheduled.rig import is_whole
 
-What = Literal["raylet", "agent", "service", "head"]
-KINDS: Final[Mapping[What, float]] = {"raylet": 20.0, "agent": 20.0, "service": 20.0, "head": 75.0}
-"""What can be killed, and how far apart in seconds. Ray needs a minute until it notices that the
-head has gone."""
+Target = Literal["raylet", "agent", "service", "head"]
+KINDS: Final[Mapping[Target, float]] = {
+    "raylet": 20.0,
+    "agent": 20.0,
+    "service": 20.0,
+    "head": 75.0,
+}
+"""What can be killed, and the time between two such kills in seconds: Ray notices the loss of its head
+after a minute."""
 
 NODES: Final = ("a", "b", "c")
 
@@ -64,12 +67,12 @@ class Service:
         self._process = self._started()
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """End it at once."""
         self._process.kill()
         self._process.wait()
 
     def log(self) -> str:
-        """Return the end of what it has printed."""
+        """Return the end of its output."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-4000:]
 
 
@@ -89,10 +92,10 @@ class Pace:
 
 @final
 class Killer:
-    """Kills one thing after the other.
+    """Kills one target after the other.
 
     Args:
-        what: What is killed each time; drawn from these.
+        what: The targets, of which one is drawn for each kill.
         pace: How much is killed.
         seed: Where all is drawn from.
     """
@@ -101,7 +104,7 @@ class Killer:
         self,
         cluster: Cluster,
         service: Service,
-        what: tuple[What, ...],
+        what: tuple[Target, ...],
         pace: Pace,
         seed: int,
     ) -> None:
@@ -114,11 +117,11 @@ class Killer:
         self._back: list[tuple[float, str]] = []
         self.kills: list[Kill] = []
 
-    def _pause_s(self, what: What) -> float:
+    def _pause_s(self, what: Target) -> float:
         return KINDS[what] if self._pace.every_s is None else self._pace.every_s
 
     def turn(self) -> None:
-        """Do what is due, without waiting for anything else."""
+        """Do what is due, without waiting."""
         now = time.monotonic()
         for due in [due for due in self._back if due[0] <= now]:
             self._back.remove(due)
@@ -135,7 +138,7 @@ class Killer:
             self._bring_back(name)
         self._back.clear()
 
-    def _kill(self, what: What) -> None:
+    def _kill(self, what: Target) -> None:
         back_s = time.monotonic() + self._draw.uniform(*_COMES_BACK_S)
         node = self._draw.choice(NODES) if what == "raylet" else None
         if what == "raylet" and node is not None:
@@ -176,12 +179,12 @@ _REST_S: Final = 120.0
 @final
 @attrs.frozen
 class Options:
-    """What a crash run is like.
+    """The options of a crash run.
 
     Attributes:
-        what: What is killed.
+        what: The targets of the kills.
         tasks: The number of asks.
-        minutes: Over how long they are asked for.
+        minutes: Over how long they are submitted.
         seed: Where all is drawn from.
         detached: Whether runs outlive the service.
         every_s: How far apart kills are, in seconds; None for what fits.
@@ -189,7 +192,7 @@ class Options:
         patience_s: How long it may take beyond that, in seconds.
     """
 
-    what: tuple[What, ...]
+    what: tuple[Target, ...]
     tasks: int
     minutes: float
     seed: int
@@ -202,7 +205,7 @@ class Options:
 @final
 @attrs.frozen
 class Outcome:
-    """What a crash run has found.
+    """The result of a crash run.
 
     Attributes:
         faults: Everything that is wrong.
@@ -213,13 +216,13 @@ class Outcome:
     figures: str
 
 
-def run(options: Options, folder: Path, tell: Callable[[str], None] = lambda _: None) -> Outcome:
-    """Run it.
+def run(options: Options, folder: Path, report: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Kill parts of a cluster while asks run on it; check the books.
 
     Args:
-        options: What it is like.
+        options: The options of the run.
         folder: An empty folder for its files.
-        tell: Is told what goes on.
+        report: Shows progress messages.
     """
     with clusters.cluster(*NODES) as running:
         plan = Plan(
@@ -238,9 +241,9 @@ def run(options: Options, folder: Path, tell: Callable[[str], None] = lambda _: 
         try:
             pace = Pace(options.every_s, options.most)
             killer = Killer(running, service, options.what, pace, options.seed)
-            faults = _until_it_ends(options, killer, service, began_s, tell)
+            faults = _until_it_ends(options, killer, service, began_s, report)
             took_s = time.monotonic() - began_s
-            faults += _what_is_left(running)
+            faults += _leftovers(running)
         finally:
             service.end()
     books = read_books(plan, killer.kills, time.monotonic() - time.time())
@@ -255,17 +258,17 @@ def _until_it_ends(
     killer: Killer,
     service: Service,
     began_s: float,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> list[str]:
-    """Kill until the service has ended by itself; return what was wrong with that."""
-    told = 0
+    """Kill until the service has ended by itself; return the faults of that."""
+    reported = 0
     late_s = began_s + options.minutes * 60 + options.patience_s
     try:
         while (status := service.poll()) is None:
             killer.turn()
-            for kill in killer.kills[told:]:
-                tell(f"{kill.at_s - began_s:6.1f} s: killed {kill.what} {kill.node or ''}")
-            told = len(killer.kills)
+            for kill in killer.kills[reported:]:
+                report(f"{kill.at_s - began_s:6.1f} s: killed {kill.what} {kill.node or ''}")
+            reported = len(killer.kills)
             if time.monotonic() > late_s:
                 return [f"not completed {options.patience_s:.0f} s after the last ask"]
             time.sleep(0.05)
@@ -275,8 +278,8 @@ def _until_it_ends(
     return [] if status == 0 else [f"the service has ended with status {status}"]
 
 
-def _what_is_left(running: Cluster) -> list[str]:
-    """Wait until nothing is left on the cluster; return what is there after a long time."""
+def _leftovers(running: Cluster) -> list[str]:
+    """Wait until nothing is left on the cluster; return the leftovers after a long time."""
     until_s = time.monotonic() + _REST_S
     while time.monotonic() < until_s:
         if not running.processes() and is_whole(running) and running.actors() == 0:
@@ -288,11 +291,11 @@ def _what_is_left(running: Cluster) -> list[str]:
 
 
 def _figures(books: Books, took_s: float) -> str:
-    gangs = {run.key[0] for run in books.ran if run.key[0].startswith("gang")}
+    gangs = {run.key[0] for run in books.runs if run.key[0].startswith("gang")}
     kills = len(books.kills)
-    cut = sum(not run.has_ended for run in books.ran)
+    cut = sum(not run.has_ended for run in books.runs)
     reasons = ", ".join(f"{count} {name}" for name, count in sorted(books.reasons.items()))
     return (
-        f"{len(books.asks)} asks, {len(gangs)} gangs among them; {len(books.ran)} runs, {cut} of "
+        f"{len(books.asks)} asks, {len(gangs)} gangs among them; {len(books.runs)} runs, {cut} of "
         f"them cut short; {kills} kills; released: {reasons}; {took_s:.0f} s"
     )

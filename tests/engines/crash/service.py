@@ -1,7 +1,7 @@
 """The program that is killed: ``python -m tests.engines.crash.service PLAN``.
 
-It has a store. So it goes on where it was when it is started again, and ends when everything that
-is asked for is completed.
+It has a store. So it goes on where it was when it is started again, and ends when all units are
+completed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CLASS: Final = {
 
 @final
 class Service:
-    """The program, with what it keeps in files."""
+    """The program, with its files."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -42,7 +42,7 @@ class Service:
         self._by_app = {unit.app: unit for unit in self.units}
 
     def work(self, held: muster.Allocation) -> Call | Command:
-        """Say what is to be run, and write it down."""
+        """Return what an allocation runs, and write it down."""
         unit = self._by_app[held.app]
         name = f"{held.app} {held.ask} {held.step}"
         with self.plan.bound.open("a", encoding="utf-8") as file:
@@ -54,7 +54,7 @@ class Service:
         return Command([*command, "deaf"] if unit.way == "deaf" else command)
 
     async def run(self) -> None:
-        """Ask for everything, and wait until it is completed."""
+        """Submit all units, and wait until they are completed."""
         plan = self.plan
         async with muster.ray.connect(
             plan.address, python=plan.python, node_name="node_name", warm=1
@@ -79,7 +79,7 @@ class Service:
                 nursery.cancel_scope.cancel()
 
     async def submit(self, scheduler: muster.Scheduler) -> None:
-        """Ask for everything at its time, but for what was asked for before."""
+        """Submit each unit at its time, except those submitted before."""
         marks = self.plan.submitted
         before = marks.read_text(encoding="utf-8").split() if marks.exists() else []
         with marks.open("a", encoding="utf-8") as file:
@@ -93,19 +93,19 @@ class Service:
             await self._submit(scheduler, unit)
 
     async def _submit(self, scheduler: muster.Scheduler, unit: Unit) -> None:
-        # Refused, as a whole, if it was asked for and the program was killed before the mark.
+        # Refused, as a whole, if it was submitted and the program was killed before the mark.
         await scheduler.submit_many(unit.events())
         with self.plan.submitted.open("a", encoding="utf-8") as file:
             file.write(f"{unit.app}\n")
 
 
 async def unfinished(scheduler: muster.Scheduler) -> bool:
-    """Return whether there are asks; they are looked at together, as they move meanwhile."""
+    """Return whether there are asks; one call lists all, as they move meanwhile."""
     return bool(await scheduler.asks())
 
 
 async def main(file: Path) -> None:
-    """Run the program until it has done everything, or is told to end."""
+    """Run the program until it has done everything, or gets SIGTERM."""
     with trio.open_signal_receiver(signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
 

@@ -1,4 +1,4 @@
-"""Small crash runs find nothing, and the verdict finds what is wrong."""
+"""Small crash runs have no faults, and the verdict finds each kind of fault."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.engines.crash.rounds import Options, What, run
-from tests.engines.crash.verdict import Books, Bound, Kill, Ran, faults_in
+from tests.engines.crash.rounds import Options, Target, run
+from tests.engines.crash.verdict import Books, BoundMember, Kill, WorkRun, faults_in
 
 ONE = ("alone-1", "m-0")
 LEFT, RIGHT = ("gang-2", "m-0"), ("gang-2", "m-1")
@@ -21,14 +21,14 @@ GOOD = Books(
     reasons=Counter({"completed": 3}),
     evicted_s={},
     bound=(
-        Bound(ONE, 1, 1, "a", 9.0),
-        Bound(LEFT, 2, 2, "a", 19.0),
-        Bound(RIGHT, 2, 2, "b", 19.0),
+        BoundMember(ONE, 1, 1, "a", 9.0),
+        BoundMember(LEFT, 2, 2, "a", 19.0),
+        BoundMember(RIGHT, 2, 2, "b", 19.0),
     ),
-    ran=(
-        Ran(ONE, 1, 10.0, 11.0, has_ended=True),
-        Ran(LEFT, 2, 20.0, 21.0, has_ended=True),
-        Ran(RIGHT, 2, 20.1, 21.0, has_ended=True),
+    runs=(
+        WorkRun(ONE, 1, 10.0, 11.0, has_ended=True),
+        WorkRun(LEFT, 2, 20.0, 21.0, has_ended=True),
+        WorkRun(RIGHT, 2, 20.1, 21.0, has_ended=True),
     ),
     kills=(),
 )
@@ -49,27 +49,27 @@ def test_ask_that_ended_twice_or_never_is_found() -> None:
 
 
 def test_ask_that_is_completed_though_its_work_was_cut_short_is_found() -> None:
-    cut = attrs.evolve(GOOD.ran[0], has_ended=False)
-    (fault,) = faults_in(attrs.evolve(GOOD, ran=(cut, *GOOD.ran[1:])))
+    cut = attrs.evolve(GOOD.runs[0], has_ended=False)
+    (fault,) = faults_in(attrs.evolve(GOOD, runs=(cut, *GOOD.runs[1:])))
     assert fault == "alone-1/m-0 was completed, and no run of it has come to its end"
 
 
 def test_runs_that_overlap_are_found() -> None:
-    before = Ran(ONE, 0, 5.0, 10.0, has_ended=False)
+    before = WorkRun(ONE, 0, 5.0, 10.0, has_ended=False)
     fine = attrs.evolve(before, lived_s=9.9)
 
-    assert faults_in(attrs.evolve(GOOD, ran=(*GOOD.ran, fine))) == []
+    assert faults_in(attrs.evolve(GOOD, runs=(*GOOD.runs, fine))) == []
     (fault,) = faults_in(
-        attrs.evolve(GOOD, ran=(*GOOD.ran, before), kills=(Kill(8.0, "raylet", "a"),))
+        attrs.evolve(GOOD, runs=(*GOOD.runs, before), kills=(Kill(8.0, "raylet", "a"),))
     )
     assert "the run of step 1 began at 10.00, 0.00 s before that of step 0 ended" in fault
     assert "2.0 s after the kill of raylet a" in fault
 
 
 def test_gang_that_begins_in_part_is_found_unless_it_was_hit() -> None:
-    again = (Bound(RIGHT, 3, 1, "a", 29.0),)
-    late = Ran(RIGHT, 3, 30.0, 31.0, has_ended=True)
-    part = attrs.evolve(GOOD, bound=GOOD.bound + again, ran=(*GOOD.ran[:2], late))
+    again = (BoundMember(RIGHT, 3, 1, "a", 29.0),)
+    late = WorkRun(RIGHT, 3, 30.0, 31.0, has_ended=True)
+    part = attrs.evolve(GOOD, bound=GOOD.bound + again, runs=(*GOOD.runs[:2], late))
     (fault,) = faults_in(part)
 
     assert fault.startswith("gang gang-2, step 2: 1 of 2 began, at 20.00, without m-1 on b")
@@ -93,7 +93,7 @@ def test_gang_that_was_not_bound_as_a_whole_is_found() -> None:
     ids=["raylet", "agent", "service", "service with its work"],
 )
 def test_kills_leave_everything_right(
-    needs_ray: None, tmp_path: Path, what: What, detached: bool
+    needs_ray: None, tmp_path: Path, what: Target, detached: bool
 ) -> None:
     options = Options(
         (what,), tasks=20, minutes=0.25, seed=1, detached=detached, every_s=12.0, most=3

@@ -1,4 +1,4 @@
-"""What is wrong with what has happened, by the books of Muster and by what the work has written."""
+"""The faults of a crash run, by the store of Muster and by the files that the work has written."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.engines.crash.plans import Plan, units_of
 
 NEAR_S: Final = 5.0
 """How near to the start of a gang its member must have been hit, in seconds, so that it is no fault
-if this member has not begun: the gate is open before anybody can know of it."""
+if this member has not begun: the gate may open before the hit is known."""
 
-_FOR_OTHERS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
+_EVICTIONS: Final = frozenset({Reason.PREEMPTED, Reason.RECLAIMED})
 
 Key = tuple[str, str]
 """The names of an application and an ask."""
@@ -41,8 +41,8 @@ class Kill:
 
 @final
 @attrs.frozen
-class Bound:
-    """A member of a step that was to be run.
+class BoundMember:
+    """A member of a step that was bound.
 
     Attributes:
         key: Its application and its name.
@@ -61,8 +61,8 @@ class Bound:
 
 @final
 @attrs.frozen
-class Ran:
-    """What a run has written.
+class WorkRun:
+    """A run, by its file.
 
     Attributes:
         key: Its application and its name.
@@ -82,17 +82,17 @@ class Ran:
 @final
 @attrs.frozen
 class Books:
-    """Everything that is known afterwards.
+    """Everything that is known after a crash run.
 
     Attributes:
-        asks: All that was asked for.
+        asks: All asks.
         completed: How often each ask ended as completed.
         removed: The asks that were given up.
-        reasons: How often allocations ended for which reason.
+        reasons: How many allocations ended for each reason.
         evicted_s: When each ask has lost its allocation to others.
-        bound: What was to be run.
+        bound: The members that were bound.
         ran: What has run.
-        kills: What was killed.
+        kills: The kills.
     """
 
     asks: frozenset[Key]
@@ -100,13 +100,13 @@ class Books:
     removed: frozenset[Key]
     reasons: Counter[str]
     evicted_s: dict[Key, list[float]]
-    bound: tuple[Bound, ...]
-    ran: tuple[Ran, ...]
+    bound: tuple[BoundMember, ...]
+    runs: tuple[WorkRun, ...]
     kills: tuple[Kill, ...]
 
 
 def read_books(plan: Plan, kills: Sequence[Kill], clock_s: float) -> Books:
-    """Read what is in the store and in the files of the work.
+    """Read the store and the files of the work.
 
     Args:
         plan: The plan.
@@ -122,20 +122,20 @@ def read_books(plan: Plan, kills: Sequence[Kill], clock_s: float) -> Books:
         for batch in reader.batches():
             for one in batch.decisions:
                 at_s = origin_s + batch.at_us / 1e6
-                _enter(one.decision, at_s, completed, removed, reasons, evicted)
+                _count_release(one.decision, at_s, completed, removed, reasons, evicted)
     return Books(
         frozenset((unit.app, ask) for unit in units_of(plan) for ask in unit.asks()),
         completed,
         frozenset(removed),
         reasons,
         evicted,
-        tuple(_bound(plan.bound)),
-        tuple(_ran(plan.runs)),
+        tuple(_read_bound(plan.bound)),
+        tuple(_read_runs(plan.runs)),
         tuple(kills),
     )
 
 
-def _enter(
+def _count_release(
     decision: Decision,
     at_s: float,
     completed: Counter[Key],
@@ -151,35 +151,35 @@ def _enter(
         completed[key] += 1
     elif decision.reason is Reason.REMOVED:
         removed.add(key)
-    elif decision.reason in _FOR_OTHERS:
+    elif decision.reason in _EVICTIONS:
         evicted[key].append(at_s)
 
 
-def _bound(file: Path) -> Iterator[Bound]:
+def _read_bound(file: Path) -> Iterator[BoundMember]:
     for line in file.read_text(encoding="utf-8").splitlines():
         fields = line.split()
         if len(fields) == 6:  # the service may have been killed while it wrote
             app, ask, step, peers, node, at_s = fields
-            yield Bound((app, ask), int(step), int(peers), node, float(at_s))
+            yield BoundMember((app, ask), int(step), int(peers), node, float(at_s))
 
 
-def _ran(folder: Path) -> Iterator[Ran]:
+def _read_runs(folder: Path) -> Iterator[WorkRun]:
     for file in folder.iterdir():
         app, ask, step, _ = file.name.split()
         beats = [line.split() for line in file.read_text(encoding="ascii").splitlines()]
         if beats:
             has_ended = beats[-1][-1] == "end"
             began_s, lived_s = float(beats[0][0]), float(beats[-1][0])
-            yield Ran((app, ask), int(step), began_s, lived_s, has_ended)
+            yield WorkRun((app, ask), int(step), began_s, lived_s, has_ended)
 
 
 def faults_in(books: Books) -> list[str]:
-    """Return everything that is wrong."""
-    return [*_of_books(books), *_of_overlaps(books), *_of_gangs(books)]
+    """Return all faults."""
+    return [*_faults_of_asks(books), *_faults_of_overlaps(books), *_faults_of_gangs(books)]
 
 
-def _of_books(books: Books) -> Iterator[str]:
-    ended = {run.key for run in books.ran if run.has_ended}
+def _faults_of_asks(books: Books) -> Iterator[str]:
+    ended = {run.key for run in books.runs if run.has_ended}
     for key in sorted(books.asks):
         name = "/".join(key)
         if books.completed[key] != 1:
@@ -191,9 +191,9 @@ def _of_books(books: Books) -> Iterator[str]:
         yield f"{'/'.join(key)} was completed, and nobody has asked for it"
 
 
-def _of_overlaps(books: Books) -> Iterator[str]:
-    runs: dict[Key, list[Ran]] = defaultdict(list)
-    for run in books.ran:
+def _faults_of_overlaps(books: Books) -> Iterator[str]:
+    runs: dict[Key, list[WorkRun]] = defaultdict(list)
+    for run in books.runs:
         runs[run.key].append(run)
     for key, of_ask in sorted(runs.items()):
         of_ask.sort(key=lambda run: run.began_s)
@@ -209,16 +209,16 @@ def _of_overlaps(books: Books) -> Iterator[str]:
             lived = max(lived, later, key=lambda run: run.lived_s)
 
 
-def _of_gangs(books: Books) -> Iterator[str]:
-    steps: dict[tuple[str, int], dict[Key, Bound]] = defaultdict(dict)
+def _faults_of_gangs(books: Books) -> Iterator[str]:
+    steps: dict[tuple[str, int], dict[Key, BoundMember]] = defaultdict(dict)
     for bound in books.bound:
         if bound.peers > 1:
             steps[bound.key[0], bound.step][bound.key] = bound
     began: dict[tuple[Key, int], float] = {}
-    for run in books.ran:
+    for run in books.runs:
         key = run.key, run.step
         began[key] = min(run.began_s, began.get(key, run.began_s))
-    yield from _of_first_steps(books, began)
+    yield from _faults_of_first_steps(books, began)
     for (gang, step), members in sorted(steps.items()):
         there = {key: began[key, step] for key in members if (key, step) in began}
         missing = [one for key, one in members.items() if key not in there]
@@ -235,10 +235,10 @@ def _of_gangs(books: Books) -> Iterator[str]:
             )
 
 
-def _of_first_steps(books: Books, began: Mapping[tuple[Key, int], float]) -> Iterator[str]:
+def _faults_of_first_steps(books: Books, began: Mapping[tuple[Key, int], float]) -> Iterator[str]:
     """Find gangs that began with a step in which not all of them were bound."""
     sizes = Counter(app for app, _ in books.asks)
-    first: dict[str, tuple[float, Bound]] = {}
+    first: dict[str, tuple[float, BoundMember]] = {}
     for one in books.bound:
         gang, at_s = one.key[0], began.get((one.key, one.step))
         if at_s is not None and (gang not in first or at_s < first[gang][0]):
@@ -252,15 +252,15 @@ def _of_first_steps(books: Books, began: Mapping[tuple[Key, int], float]) -> Ite
             )
 
 
-def _is_excused(member: Bound, began_s: float, books: Books) -> bool:
-    """Return whether something has hit a member when its gang began, that nobody could know yet."""
+def _is_excused(member: BoundMember, began_s: float, books: Books) -> bool:
+    """Return whether a kill or an eviction has hit a member when its gang began, too late to be known."""
     hits = [kill.at_s for kill in books.kills if kill.node in {None, member.node}]
     hits += books.evicted_s.get(member.key, [])
     return any(abs(at_s - began_s) <= NEAR_S for at_s in hits)
 
 
 def _nearest(books: Books, at_s: float) -> str:
-    """Say which kill was the last one before a time."""
+    """Describe the last kill before a time."""
     before = [kill for kill in books.kills if kill.at_s <= at_s + 0.01]
     if not before:
         return ""

@@ -1,4 +1,4 @@
-"""What a run does: it writes when it began, that it lives, and when it ended.
+"""The work of a run: it writes when it began, that it lives, and when it ended.
 
 As a command it needs nothing but the standard library: ``python -I -S work.py FOLDER NAME SECONDS``.
 The file has the time of a clock that all processes of the machine share. A run that is killed
@@ -38,7 +38,7 @@ def work(folder: str, name: str, seconds: float) -> None:
 
 
 def be_deaf(folder: str, name: str, seconds: float) -> None:
-    """Work, but do not end once it was asked to: whoever asks has to wait, or to kill."""
+    """Work on after SIGTERM, for an hour, until it is killed."""
     signal.signal(signal.SIGTERM, lambda _number, _frame: work(folder, name, 3600.0))
     work(folder, name, seconds)
 

@@ -29,7 +29,7 @@ def call(folder: str, name: str) -> str:
 
 
 async def main(address: str, python: str, folder: str, kind: str) -> None:
-    """Run three asks to their ends, and write down what they gave."""
+    """Run three asks to their ends, and write down their results."""
 
     def work(held: muster.Allocation) -> Call | str:
         if held.ask == "call":

@@ -1,4 +1,4 @@
-"""A scheduler whose asks run on a cluster of Ray, for tests, and what happened there."""
+"""A scheduler whose asks run on a cluster of Ray, for tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Rig:
         cluster: The daemons.
         ray: The connection to them.
         scheduler: The scheduler, which follows the nodes.
-        results: What ``done`` was told: the name of the ask, and the result.
+        results: The calls of ``done``: the name of the ask, and the result.
     """
 
     cluster: Cluster
@@ -36,8 +36,8 @@ class Rig:
     scheduler: muster.Scheduler
     results: list[tuple[str, Result]] = attrs.field(factory=list[tuple[str, Result]])
 
-    def value(self, ask: str) -> Any:  # noqa: ANN401 - whatever the work has returned
-        """Return what the callable of an ask has returned, the last time."""
+    def value(self, ask: str) -> Any:  # noqa: ANN401 - the work may return anything
+        """Return the last result of the callable of an ask."""
         return [result.value for name, result in self.results if name == ask][-1]
 
     async def nodes(self, *names: str) -> None:
@@ -51,9 +51,9 @@ class Rig:
             while await (await ask.bound()).ended() is not muster.Reason.COMPLETED:
                 pass
 
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so that nobody tells."""
-        while not await trio.to_thread.run_sync(is_so):  # noqa: ASYNC110 - nobody tells
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Poll until a condition holds."""
+        while not await trio.to_thread.run_sync(condition):  # noqa: ASYNC110 - there is no event
             await trio.sleep(0.05)
 
     async def at_rest(self) -> None:
@@ -148,7 +148,7 @@ sys.stdin.read()
 
 @contextmanager
 def stranger(cluster: Cluster, node: str, cpus: int) -> Generator[Callable[[], None]]:
-    """Let a program of somebody else hold CPUs of a node; yield what ends it."""
+    """Let another program hold CPUs of a node; yield a function that kills it."""
     command = [cluster.python, "-c", _HOLDER, cluster.address, node, str(cpus)]
     with subprocess.Popen(command, stdin=-1, stdout=-1) as program:
         try:

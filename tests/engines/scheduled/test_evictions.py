@@ -1,4 +1,4 @@
-"""What ends on a real cluster of Ray when an allocation ends before its work does."""
+"""Allocations that end before their work, on a real cluster of Ray."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.engines.cluster import Cluster
 from tests.engines.scheduled.rig import Rig, lines, scheduling, working
 
 
-async def begun(rig: Rig, file: Path) -> None:
+async def wait_until_begun(rig: Rig, file: Path) -> None:
     """Wait until work has written to its file."""
     await rig.until(lambda: bool(lines(file)))
 
@@ -38,7 +38,7 @@ async def test_callable_is_interrupted(cluster: Cluster, tmp_path: Path) -> None
         app = await rig.scheduler.add_app("app", "root.q")
         ask = await app.add_ask("it", {"vcore": 1})
         await ask.bound()
-        await begun(rig, file)
+        await wait_until_begun(rig, file)
         await app.remove()
         await rig.until(lambda: lines(file) == ["begun", "interrupted"])
         await rig.at_rest()
@@ -60,7 +60,7 @@ async def test_callable_that_is_deaf_is_killed_after_the_grace_period(
     async with scheduling(cluster, lambda _: call, grace_period=0.5) as rig:
         app = await rig.scheduler.add_app("app", "root.q")
         await app.add_ask("it", {"vcore": 1})
-        await begun(rig, file)
+        await wait_until_begun(rig, file)
         await app.remove()
         await rig.at_rest()
         assert rig.results == []
@@ -80,7 +80,7 @@ async def test_command_is_ended_with_all_that_it_has_started(
     async with scheduling(cluster, lambda _: script, grace_period=0.5) as rig:
         app = await rig.scheduler.add_app("app", "root.q")
         await app.add_ask("it", {"vcore": 1})
-        await begun(rig, file)
+        await wait_until_begun(rig, file)
         await rig.until(lambda: sum("sleep 360" in line for line in working(cluster).values()) > 2)
         await app.remove()
         await rig.at_rest()
@@ -97,7 +97,7 @@ async def test_command_may_clean_up_within_the_grace_period(
     async with scheduling(cluster, lambda _: script, grace_period=60.0) as rig:
         app = await rig.scheduler.add_app("app", "root.q")
         await app.add_ask("it", {"vcore": 1})
-        await begun(rig, file)
+        await wait_until_begun(rig, file)
         await app.remove()
         await rig.at_rest()
         assert lines(file) == ["begun", "clean"]
@@ -144,7 +144,7 @@ async def test_victim_has_ended_before_another_one_begins_and_runs_again_later(
             "urgent", 1000, preemption_policy="PreemptLowerPriority"
         )
         victim = await batch.add_ask("victim", {"vcore": 2}, node="a")
-        await begun(rig, file)
+        await wait_until_begun(rig, file)
         urgent = await web.add_ask("urgent", {"vcore": 2}, node="a", priority_class="urgent")
         await rig.completed(urgent, victim)
         assert lines(file) == ["victim", "gone", "urgent", "again"]

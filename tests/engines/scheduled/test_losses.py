@@ -1,4 +1,4 @@
-"""What becomes of asks when a node, the agent, the program or the head is killed."""
+"""Asks after a kill of a node, the agent, the program or the head."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def waiting(file: Path, go: Path) -> str:
     return f"echo $$ >>{file}; until [ -e {go} ]; do sleep 0.1; done"
 
 
-def has_gone(pid: str) -> bool:
+def has_ended(pid: str) -> bool:
     """Return whether a process has ended."""
     return state_of(int(pid)) == "Z"
 
@@ -51,7 +51,7 @@ async def test_work_of_a_killed_raylet_runs_elsewhere_and_the_node_comes_back(
             second = await ask.bound()
             assert second.node != first.node
             await rig.until(lambda: len(lines(file)) == 2)
-            assert has_gone(lines(file)[0])
+            assert has_ended(lines(file)[0])
             go.touch()
             await rig.completed(ask)
             assert len(rig.results) == 1
@@ -95,7 +95,7 @@ async def test_work_begins_again_when_the_agent_is_killed(cluster: Cluster, tmp_
 
         assert await first.ended() in {muster.Reason.NODE_LOST, muster.Reason.BIND_FAILED}
         await rig.until(lambda: len(lines(file)) == 2)
-        assert has_gone(lines(file)[0])
+        assert has_ended(lines(file)[0])
         go.touch()
         await rig.completed(ask)
         assert len(rig.results) == 1
@@ -122,14 +122,14 @@ def program(cluster: Cluster, folder: Path, kind: str) -> Generator[subprocess.P
 ASKS = ("call", "command-0", "command-1")
 
 
-def begun(folder: Path) -> list[list[str]]:
-    """Return what each work has written."""
+def work_lines(folder: Path) -> list[list[str]]:
+    """Return the lines that the work of each ask has written."""
     return [lines(folder / name) for name in ASKS]
 
 
 def test_nothing_is_left_when_the_program_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     with program(cluster, tmp_path, "attached") as running:
-        wait_until(lambda: begun(tmp_path) == [["begun"]] * 3, "all work has begun")
+        wait_until(lambda: work_lines(tmp_path) == [["begun"]] * 3, "all work has begun")
         assert len(working(cluster)) >= 3
         running.kill()
         wait_until(lambda: not cluster.processes(), "nothing runs there")
@@ -139,7 +139,7 @@ def test_nothing_is_left_when_the_program_is_killed(cluster: Cluster, tmp_path: 
 
 def test_detached_work_goes_on_when_the_program_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     with program(cluster, tmp_path, "detached") as running:
-        wait_until(lambda: begun(tmp_path) == [["begun"]] * 3, "all work has begun")
+        wait_until(lambda: work_lines(tmp_path) == [["begun"]] * 3, "all work has begun")
         before = working(cluster)
         running.kill()
         running.wait()
@@ -149,7 +149,7 @@ def test_detached_work_goes_on_when_the_program_is_killed(cluster: Cluster, tmp_
         (tmp_path / "go").touch()
         assert running.wait(clusters.PATIENCE_S) == 0
     assert before
-    assert begun(tmp_path) == [["begun"]] * 3
+    assert work_lines(tmp_path) == [["begun"]] * 3
     results = sorted(lines(tmp_path / "results"))
     assert results == ["call None call", "command-0 5 None", "command-1 5 None"]
     wait_until(lambda: not cluster.processes(), "nothing runs there")
@@ -158,13 +158,13 @@ def test_detached_work_goes_on_when_the_program_is_killed(cluster: Cluster, tmp_
 
 def test_result_waits_for_a_program_that_was_killed(cluster: Cluster, tmp_path: Path) -> None:
     with program(cluster, tmp_path, "detached") as running:
-        wait_until(lambda: begun(tmp_path) == [["begun"]] * 3, "all work has begun")
+        wait_until(lambda: work_lines(tmp_path) == [["begun"]] * 3, "all work has begun")
         running.kill()
     (tmp_path / "go").touch()
     wait_until(lambda: not any("sleep" in one for one in working(cluster).values()), "it has ended")
     with program(cluster, tmp_path, "detached") as running:
         assert running.wait(clusters.PATIENCE_S) == 0
-    assert begun(tmp_path) == [["begun"]] * 3
+    assert work_lines(tmp_path) == [["begun"]] * 3
     results = sorted(lines(tmp_path / "results"))
     assert results == ["call None call", "command-0 5 None", "command-1 5 None"]
     wait_until(lambda: is_whole(cluster) and cluster.actors() == 0, "everything is free in Ray")
@@ -197,7 +197,7 @@ async def test_scheduler_answers_while_the_head_is_away_and_work_begins_again(
             await trio.to_thread.run_sync(running.add, "a")
             await rig.nodes("a")
             await rig.until(lambda: len(lines(file)) == 2)
-            assert has_gone(lines(file)[0])
+            assert has_ended(lines(file)[0])
             go.touch()
             await rig.completed(ask)
             await rig.at_rest()
@@ -217,7 +217,7 @@ async def test_command_that_is_deaf_has_ended_before_its_ask_begins_again(
 
         await rig.until(lambda: len(set(lines(file))) > 1)
         await rig.until(lambda: lines(file).count(max(lines(file), key=lines(file).index)) > 10)
-        said = lines(file)
-        assert said == sorted(said, key=said.index), "the two have overlapped"
-        assert said.count(said[0]) > 40, "it had its grace period"
+        ran = lines(file)
+        assert ran == sorted(ran, key=ran.index), "the two have overlapped"
+        assert ran.count(ran[0]) > 40, "it had its grace period"
         await app.remove()

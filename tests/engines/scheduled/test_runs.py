@@ -1,4 +1,4 @@
-"""What asks run on a real cluster of Ray, what their program hears of it, and gangs that begin
+"""Work of asks on a real cluster of Ray, the results that their program gets, and gangs that begin
 together or not at all.
 """
 

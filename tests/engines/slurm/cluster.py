@@ -108,7 +108,7 @@ def _which(name: str) -> str | None:
 
 
 class ClusterError(Exception):
-    """The cluster has not done what a test has asked for."""
+    """The cluster has not carried out a request of a test."""
 
 
 @final
@@ -149,7 +149,7 @@ class Cluster:
         return fields_of(self.run("scontrol", "show", "node", node, "--oneliner"))["State"].lower()
 
     def run(self, *command: str) -> str:
-        """Run a command of Slurm, and return what it has printed."""
+        """Run a command of Slurm, and return its output."""
         env = os.environ | {"SLURM_CONF": str(self.conf)}
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, env=env, timeout=PATIENCE_S
@@ -271,7 +271,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports on which nobody listens now.
+    """Return free ports.
 
     They are below those that the system gives to whoever asks for any port, as each connection does:
     nobody gets one of them between this look and the start of the daemons.

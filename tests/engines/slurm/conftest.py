@@ -1,4 +1,4 @@
-"""One Slurm for all tests that leave it as it is."""
+"""One Slurm for all tests that do not change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests with a real Slurm have in common: a program with a scheduler, and its work."""
+"""Helpers for tests with a real Slurm: a program with a scheduler, and its work."""
 
 from __future__ import annotations
 

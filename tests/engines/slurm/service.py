@@ -1,7 +1,7 @@
 """A program with a store, which the tests kill: ``python service.py FOLDER SECONDS [ASK …]``.
 
-It adds the asks that it is told, each of which appends a line at its begin and at its end to the
-file ``ran``, and appends to ``told`` what it hears. It ends when nothing is left to do. With ``gate``
+It adds the asks that it is given, each of which appends a line at its begin and at its end to the
+file ``ran``, and writes to ``log`` what becomes of them. It ends when nothing is left to do. With ``gate``
 for the seconds, each waits for the file ``go``.
 """
 
@@ -31,7 +31,7 @@ async def main(folder: Path, seconds: str, asks: list[str]) -> None:
         say(f"done {held.ask} {result.status}")
 
     def say(text: str) -> None:
-        with (folder / "told").open("a", encoding="utf-8") as file:
+        with (folder / "log").open("a", encoding="utf-8") as file:
             file.write(text + "\n")
 
     async with muster.slurm.connect(every=0.2, results=folder / "results") as slurm:

@@ -1,4 +1,4 @@
-"""What happens when a node, the controller or the program goes away, and comes back."""
+"""A node, the controller or the program goes away, and comes back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.engines.slurm.programs import ONE, lines_in, opened, processes_of, un
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Generator[Cluster]:
-    """A Slurm in which a test may kill what it likes."""
+    """A Slurm of its own, in which a test may kill anything."""
     reason = clusters.why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -132,8 +132,8 @@ def run_service(folder: Path, seconds: int | str, *asks: str) -> subprocess.Pope
     return subprocess.Popen([sys.executable, service.__file__, str(folder), str(seconds), *asks])
 
 
-def told(folder: Path) -> list[str]:
-    file = folder / "told"
+def log_of(folder: Path) -> list[str]:
+    file = folder / "log"
     return file.read_text("utf-8").splitlines() if file.exists() else []
 
 
@@ -142,7 +142,7 @@ def test_killed_program_finds_its_jobs_again(own: Cluster, pause: str) -> None:
     folder = own.folder / "work"
     asks = ["x0", "g0", "g1"]
     with run_service(folder, 8 if pause == "none" else 3, *asks) as first:
-        wait_until(lambda: "bound" in told(folder), "the asks are bound")
+        wait_until(lambda: "bound" in log_of(folder), "the asks are bound")
         first.send_signal(signal.SIGKILL)
     if pause != "none":
         wait_until(lambda: own.jobs() == [], "the jobs have ended")
@@ -150,7 +150,14 @@ def test_killed_program_finds_its_jobs_again(own: Cluster, pause: str) -> None:
         wait_until(lambda: own.run("squeue", "-h", "-t", "all") == "", "they are forgotten")
     with run_service(folder, 0) as second:
         assert second.wait(PATIENCE_S) == 0
-    assert sorted(told(folder)) == ["bound", "bound", "done g0 5", "done g1 5", "done x0 5", "over"]
+    assert sorted(log_of(folder)) == [
+        "bound",
+        "bound",
+        "done g0 5",
+        "done g1 5",
+        "done x0 5",
+        "over",
+    ]
     ran = (folder / "ran").read_text("utf-8").splitlines()
     assert len(ran) == 6, "each has run once"
     assert own.jobs() == []
@@ -162,10 +169,10 @@ def test_jobs_are_left_alone_by_a_program_that_closes_if_it_says_so(own: Cluster
         assert first.wait(PATIENCE_S) == 0
     assert len(own.jobs()) == 1
     with run_service(folder, 0) as second:
-        wait_until(lambda: told(folder).count("bound") == 2, "the next program has it")
+        wait_until(lambda: log_of(folder).count("bound") == 2, "the next program has it")
         (folder / "go").touch()
         assert second.wait(PATIENCE_S) == 0
-    assert told(folder) == ["bound", "bound", "done x0 5", "over"]
+    assert log_of(folder) == ["bound", "bound", "done x0 5", "over"]
     assert len((folder / "ran").read_text("utf-8").splitlines()) == 2
 
 

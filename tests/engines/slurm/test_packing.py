@@ -19,12 +19,12 @@ _CPUS = (2, 3, 1, 1, 1, 2)
 
 
 def test_jobs_go_to_the_nodes_to_which_slurm_sends_them(cluster: Cluster, tmp_path: Path) -> None:
-    chosen = [_started(cluster, cpus) for cpus in _CPUS]
-    assert _replayed(cluster, tmp_path) == chosen
+    chosen = [_start_job(cluster, cpus) for cpus in _CPUS]
+    assert _replay(cluster, tmp_path) == chosen
     assert len(set(chosen[:5])) == 2  # the third node is empty until it is needed
 
 
-def _started(cluster: Cluster, cpus: int) -> str:
+def _start_job(cluster: Cluster, cpus: int) -> str:
     """Start a job of Slurm, and return its node."""
     words = ("sbatch", "--parsable", "--output=/dev/null", "--mem=10", "-n1", f"-c{cpus}")
     job = cluster.run(*words, "--wrap", "exec sleep 1000").strip()
@@ -36,7 +36,7 @@ def _started(cluster: Cluster, cpus: int) -> str:
     return node()
 
 
-def _replayed(cluster: Cluster, folder: Path) -> list[str]:
+def _replay(cluster: Cluster, folder: Path) -> list[str]:
     """Return the nodes of the same jobs in a replay."""
     rows = [
         row(
@@ -50,8 +50,10 @@ def _replayed(cluster: Cluster, folder: Path) -> list[str]:
     ]
     dump = written(folder / "sacct.txt", dump_of(*rows))
     nodes = written(folder / "nodes.txt", cluster.run("scontrol", "show", "node"))
-    said = cluster.run("scontrol", "show", "config") + cluster.run("scontrol", "show", "partition")
-    conf = written(folder / "conf.txt", said)
+    config = cluster.run("scontrol", "show", "config") + cluster.run(
+        "scontrol", "show", "partition"
+    )
+    conf = written(folder / "conf.txt", config)
     feed, log = folder / "feed.jsonl", folder / "log.jsonl"
     for words in (
         ("import", "slurm", dump, "--nodes", nodes, "--slurm-conf", conf, "-o", feed),
@@ -81,17 +83,17 @@ def test_urgent_job_waits_with_plain_slurm_and_not_with_muster(cluster: Cluster)
     done = run_example()
 
     assert done.returncode == 0, done.stderr
-    plain, with_muster, asked, begins = done.stdout.splitlines()
-    assert waited(plain, "plain Slurm") > 8
-    assert waited(with_muster, "with Muster") < waited(plain, "plain Slurm") / 2
-    found = re.fullmatch(r"with Muster  (\S+) was asked to end at (\d+)", asked)
-    assert found is not None, asked
+    plain, with_muster, ending, begins = done.stdout.splitlines()
+    assert waited_s(plain, "plain Slurm") > 8
+    assert waited_s(with_muster, "with Muster") < waited_s(plain, "plain Slurm") / 2
+    found = re.fullmatch(r"with Muster  (\S+) was asked to end at (\d+)", ending)
+    assert found is not None, ending
     assert int(found[2]) > 0
     assert begins == f"with Muster  {found[1]} begins at {found[2]}"
     assert cluster.jobs() == []
 
 
-def waited(line: str, half: str) -> float:
+def waited_s(line: str, half: str) -> float:
     found = re.fullmatch(rf"{half}  the urgent job has waited ([\d.]+) s", line)
     assert found is not None, line
     return float(found[1])

@@ -1,5 +1,5 @@
-"""Commands of asks run as jobs of Slurm, members of a gang as one, and what ends when an
-allocation ends.
+"""Commands of asks run as jobs of Slurm, members of a gang as one, and jobs end with their
+allocations.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tests.engines.slurm.cluster import PATIENCE_S, Cluster
 from tests.engines.slurm.programs import ONE, lines_in, opened, processes_of, until
 
 
-async def test_command_runs_and_its_status_is_told(cluster: Cluster) -> None:
-    told: list[tuple[str, int]] = []
+async def test_command_runs_and_its_status_is_reported(cluster: Cluster) -> None:
+    statuses: list[tuple[str, int]] = []
 
     def done(held: muster.Allocation, result: JobResult) -> None:
-        told.append((held.ask, result.status))
+        statuses.append((held.ask, result.status))
 
     out = cluster.folder / "work" / "out"
 
@@ -33,7 +33,7 @@ async def test_command_runs_and_its_status_is_told(cluster: Cluster) -> None:
         for name in ("zero", "seven", "killed"):
             allocation = await (await app.add_ask(name, ONE)).bound()
             assert await allocation.ended() is muster.Reason.COMPLETED
-    assert told == [("zero", 0), ("seven", 7), ("killed", -9)]
+    assert statuses == [("zero", 0), ("seven", 7), ("killed", -9)]
     assert out.read_text(encoding="utf-8").splitlines() == [
         f"a/{name}/{number} on n1, n1, root.q"
         for number, name in enumerate(("zero", "seven", "killed"), 1)
@@ -66,11 +66,11 @@ async def test_fields_of_a_command(cluster: Cluster) -> None:
 
 async def test_work_that_failed_is_tried_again(cluster: Cluster) -> None:
     del cluster
-    told: list[int] = []
+    numbers: list[int] = []
 
     def done(held: muster.Allocation, result: JobResult) -> None:
-        told.append(held.number)
-        if len(told) == 1:
+        numbers.append(held.number)
+        if len(numbers) == 1:
             raise muster.WorkFailedError(f"exit status {result.status}")
 
     async with opened(lambda _: "exit 3", done=done) as (scheduler, _):
@@ -78,7 +78,7 @@ async def test_work_that_failed_is_tried_again(cluster: Cluster) -> None:
         ask = await app.add_ask("x", ONE, retries=1)
         while await (await ask.bound()).ended() is not muster.Reason.COMPLETED:
             pass
-    assert told == [1, 2]
+    assert numbers == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -232,11 +232,11 @@ async def gang(
 async def test_members_start_together_and_each_status_is_its_own(
     cluster: Cluster, big: int, gangs: Literal["job", "components"]
 ) -> None:
-    told: dict[str, int] = {}
+    statuses: dict[str, int] = {}
     out = cluster.folder / "work" / f"gang-{big}-{gangs}"
 
     def done(held: muster.Allocation, result: JobResult) -> None:
-        told[held.ask] = result.status
+        statuses[held.ask] = result.status
 
     def work(held: muster.Allocation) -> Command:
         line = (
@@ -255,7 +255,7 @@ async def test_members_start_together_and_each_status_is_its_own(
         )
         assert await held[0].ended() is muster.Reason.COMPLETED
         assert await held[2].ended() is muster.Reason.COMPLETED
-    assert told == {"m0": 0, "m1": 1, "m2": 2}
+    assert statuses == {"m0": 0, "m1": 1, "m2": 2}
     assert sorted(out.read_text("utf-8").splitlines()) == ["m0 n1 n1", "m1 n1 n1", "m2 n2 n2"]
     await until(lambda: cluster.jobs() == [])
 

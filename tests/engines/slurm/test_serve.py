@@ -66,12 +66,12 @@ def listed(served: Served, what: str) -> list[dict[str, Any]]:
 
 
 def job(ask: str, command: object, **more: object) -> dict[str, object]:
-    """Give the event of an ask; Slurm gives memory out, too."""
+    """Return the event of an ask; Slurm gives memory out, too."""
     return job_of(ask, command, **{"resources": {"vcore": 1, "memory": "50Mi"}, **more})
 
 
 def muster(folder: Path, served: Served, *arguments: str, status: int = 0) -> str:
-    """Run a command of Muster against a service; give what it prints."""
+    """Run a command of Muster against a service; return its output."""
     done = subprocess.run(
         [sys.executable, "-m", "muster", *arguments],
         env={
@@ -89,7 +89,7 @@ def muster(folder: Path, served: Served, *arguments: str, status: int = 0) -> st
 
 
 def pids_of(folder: Path) -> list[int]:
-    """Give the processes that have run the command, in their order."""
+    """Return the processes that have run the command, in their order."""
     try:
         return [int(line) for line in (folder / "pids").read_text().split()]
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def go(folder: Path, status: int) -> None:
 
 
 def comments(cluster: Cluster) -> list[str]:
-    """Give the comments of the jobs that run, as ``squeue`` lists them."""
+    """Return the comments of the jobs that run, as ``squeue`` lists them."""
     return cluster.run("squeue", "-h", "--states=running", "-o", "%k").splitlines()
 
 
@@ -114,9 +114,9 @@ def test_commands_of_users(cluster: Cluster, tmp_path: Path) -> None:
     size = ("--queue", "root.jobs", "--memory", "50Mi")
     with serving(tmp_path, "--slurm-output", str(out), state=False) as served:
         patiently(lambda: has_nodes(served))
-        told = "echo on $SLURMD_NODENAME; echo of $MUSTER_APP >&2; exit 3"
+        command = "echo on $SLURMD_NODENAME; echo of $MUSTER_APP >&2; exit 3"
         muster(
-            tmp_path, served, "submit", *size, "-n", "bad", "--wait", "--command", told, status=3
+            tmp_path, served, "submit", *size, "-n", "bad", "--wait", "--command", command, status=3
         )
         (end,) = decisions_until(served.client, app="bad", kind="released")[-1:]
         written = muster(tmp_path, served, "logs", end["app"] + "/" + end["ask"])
@@ -150,11 +150,11 @@ def test_exit_codes(cluster: Cluster, tmp_path: Path) -> None:
             *(("fine", "completed"), ("killed", "failed"), ("again", "completed")),
             *(("half", "removed"), ("missing", "removed")),
         )
-        heard = [
+        outputs = [
             decisions_until(served.client, ask=ask, kind="released", reason=reason)
             for ask, reason in last
         ]
-        found = max(heard, key=len)  # up to the one that ends last, whichever that is
+        found = max(outputs, key=len)  # up to the one that ends last, whichever that is
         detail = served.client.get("/api/v1/asks/a/fine/logs").json()["detail"]
 
     assert ends_of(found, "fine") == [("completed", None)]
@@ -283,7 +283,7 @@ def test_jobs_of_a_killed_service_that_kept_nothing(cluster: Cluster, tmp_path: 
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Generator[Cluster]:
-    """A Slurm in which a test may kill what it likes."""
+    """A Slurm of its own, in which a test may kill anything."""
     reason = clusters.why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -306,7 +306,7 @@ def test_slurm_is_away_for_a_while(own: Cluster, tmp_path: Path) -> None:
         patiently(lambda: saved.exists() and b"muster:a/second/" in saved.read_bytes())
         own.kill_controller()
         patiently(lambda: not slurm_of(served)["connected"])
-        told, metrics = slurm_of(served), served.client.get("/metrics").text
+        health, metrics = slurm_of(served), served.client.get("/metrics").text
         page = served.client.get("/").text
         served.kill()
     with serving(tmp_path) as served:
@@ -325,7 +325,7 @@ def test_slurm_is_away_for_a_while(own: Cluster, tmp_path: Path) -> None:
     assert ends_of(found, "later") == [("completed", None)]
     assert len(pids_of(tmp_path)) == 1
     assert (tmp_path / "later").read_text() == "later\n"
-    assert "Unable to contact slurm controller" in told["detail"]
+    assert "Unable to contact slurm controller" in health["detail"]
     assert "muster_slurm_connected 0.0" in metrics
     assert "Slurm: not connected: " in page
 

@@ -1,4 +1,4 @@
-"""Two that lead, one after the other, on a real Slurm."""
+"""Two leaders, one after the other, on a real Slurm."""
 
 from __future__ import annotations
 

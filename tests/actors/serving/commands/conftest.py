@@ -1,4 +1,4 @@
-"""What the tests of the commands share: one server for a module."""
+"""Fixtures for tests of commands: one server for each module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, served: Served) -> None:
-    """Let commands ask the server of the module, as a user says it once."""
+    """Set the environment so that commands ask the server of the module."""
     monkeypatch.setenv("MUSTER_SERVER", served.urls[0])
     monkeypatch.delenv("MUSTER_TOKEN", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)

@@ -18,18 +18,18 @@ from tests.actors.serving.served import Served
 NUMBERS: Final = count()
 
 
-def sent(served: Served, *events: dict[str, object]) -> None:
+def send(served: Served, *events: dict[str, object]) -> None:
     answers = served.client.post("/api/v1/events", json=list(events)).json()
     assert all(one["ok"] for one in answers), answers
 
 
 @pytest.fixture
 def app(served: Served) -> str:
-    """Give an application with a bound ask and a pending one, on a node of its own."""
+    """Return an application with a bound ask and a pending one, on a node of its own."""
     number = next(NUMBERS)
     name, node = f"app{number}", f"node{number}"
     ask = {"op": "add_ask", "app": name, "resources": {f"gpu{number}": 1}}
-    sent(
+    send(
         served,
         {"op": "add_node", "node": node, "capacity": {f"gpu{number}": 1}},
         {"op": "add_app", "app": name, "queue": "root.dev"},
@@ -59,8 +59,8 @@ def test_a_bound_ask_is_cancelled(served: Served, app: str) -> None:
     again = run("cancel", f"{app}/first")
 
     assert again.exit_code == 1
-    told = f"refused: {app}/first is over: cancelled at 20"
-    assert again.stderr.startswith(told)
+    message = f"refused: {app}/first is over: cancelled at 20"
+    assert again.stderr.startswith(message)
     assert again.stderr.rstrip().endswith(": not needed")
 
 
@@ -93,8 +93,8 @@ def test_a_node_is_drained(served: Served, app: str) -> None:
 
     result = run("drain", node)
 
-    told = f"{node}: no more asks are placed on it; 1 ask still on it\n"
-    assert (result.exit_code, result.stdout) == (0, told)
+    message = f"{node}: no more asks are placed on it; 1 ask still on it\n"
+    assert (result.exit_code, result.stdout) == (0, message)
     assert run("cancel", f"{app}/first").exit_code == 0
     assert places(served, app) == {"second": "pending"}
     assert run("drain", node, "--wait").stdout == f"{node}: no more asks are placed on it\n"

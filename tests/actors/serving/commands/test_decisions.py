@@ -1,4 +1,4 @@
-"""``muster decisions``: those of a real server, and those that follow."""
+"""``muster decisions``: the decisions of a real server, with ``--follow`` too."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tests.actors.cli.helpers import LONGEST_S, run, started
 from tests.actors.serving.served import Served
 
 
-def sent(*events: dict[str, object], served: Served) -> None:
+def send(*events: dict[str, object], served: Served) -> None:
     answers = served.client.post("/api/v1/events", json=list(events)).json()
     assert all(one["ok"] for one in answers), answers
 
 
 def test_all_that_are_kept(served: Served) -> None:
-    sent({"op": "add_app", "app": "one", "queue": "root.dev"}, served=served)
-    sent({"op": "remove_app", "app": "one"}, served=served)
+    send({"op": "add_app", "app": "one", "queue": "root.dev"}, served=served)
+    send({"op": "remove_app", "app": "one"}, served=served)
 
     result = run("decisions", "--app", "one", "--kinds", "rejected,app_state")
 
@@ -40,8 +40,8 @@ def test_those_that_follow(served: Served, tmp_path: Path) -> None:
     before = run("decisions").stdout.splitlines()
     last = json.loads(before[-1])["seq"] if before else 0
     with started("decisions", "--follow", "--after", str(last)) as running:
-        sent({"op": "add_app", "app": "next", "queue": "root.dev"}, served=served)
-        sent({"op": "remove_app", "app": "next"}, served=served)
+        send({"op": "add_app", "app": "next", "queue": "root.dev"}, served=served)
+        send({"op": "remove_app", "app": "next"}, served=served)
         found = [json.loads(running.out.readline()) for _ in range(1)]
         running.process.send_signal(signal.SIGINT)
         assert running.process.wait(LONGEST_S) == 130

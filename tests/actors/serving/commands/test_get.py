@@ -1,4 +1,4 @@
-"""``muster get``: what a real server has, as tables and as a whole."""
+"""``muster get``: the lists and items of a real server, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 
 from tests.actors.cli.helpers import LONGEST_S, run, started
 from tests.actors.samples import reserved
-from tests.actors.serving.served import Here, Served
+from tests.actors.serving.served import Served, ServiceThread
 from tests.actors.serving.truth import fill
 
 FEED = """
@@ -39,7 +39,7 @@ def filled(served: Served, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def rows(*arguments: str) -> list[list[str]]:
-    """Give the cells of a table, row by row, without the line below the head."""
+    """Return the cells of a table, row by row, without the line below the head."""
     result = run("get", *arguments)
     assert result.exit_code == 0, result.output
     lines = [line for line in result.stdout.splitlines() if not line.strip().startswith("─")]
@@ -108,9 +108,9 @@ def test_one_by_its_name(arguments: tuple[str, str]) -> None:
 def test_instants_are_dates_for_people_and_seconds_for_programs(tmp_path: Path) -> None:
     fill(tmp_path / "state", reserved(tmp_path))
     date = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-    with Here(tmp_path / "state") as here:
-        server = ("--server", str(here.client.base_url))
-        origin = datetime.fromisoformat(here.get("/api/v1/asks")["time"]) - timedelta(seconds=10)
+    with ServiceThread(tmp_path / "state") as service:
+        server = ("--server", str(service.client.base_url))
+        origin = datetime.fromisoformat(service.get("/api/v1/asks")["time"]) - timedelta(seconds=10)
 
         def at(seconds: int) -> str:
             return (origin + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
@@ -142,7 +142,7 @@ def test_what_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "problem"),
     [
         (["wishes"], "'wishes' is none of queues, apps, asks, pods, gangs, nodes"),
         (["ask", "etl"], "'etl': write an ask as APP/ASK"),
@@ -156,12 +156,12 @@ def test_what_is_not_there() -> None:
         (["asks", "--token-file", "missing"], "--token-file: missing: No such file"),
     ],
 )
-def test_what_cannot_be_asked(arguments: list[str], told: str) -> None:
+def test_what_cannot_be_asked(arguments: list[str], problem: str) -> None:
     # CLIENT-2
     result = run("get", *arguments)
 
     assert result.exit_code == 2
-    assert told in result.output
+    assert problem in result.output
 
 
 def test_it_watches(served: Served) -> None:
@@ -178,7 +178,7 @@ def test_it_watches(served: Served) -> None:
 
 
 def completed(words: str, served: Served) -> list[str]:
-    """Give what a shell offers for the last word."""
+    """Return the completions that a shell offers for the last word."""
     done = subprocess.run(
         [sys.executable, "-m", "muster"],
         env={

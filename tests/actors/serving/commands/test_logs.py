@@ -1,4 +1,4 @@
-"""``muster logs``: what the command of an ask has written."""
+"""``muster logs``: the output of the command of an ask."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def test_following_what_has_not_started(served: Served) -> None:
     follow = [sys.executable, "-m", "muster", "logs", "-f", "a/later"]
     with subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        told = process.stderr.readline()
+        message = process.stderr.readline()
         submit(served.client, node(1, "to-come"))
         out, rest = process.communicate(timeout=PATIENCE_S)
 
-    assert told == b"a/later has not started; its output is waited for\n"
+    assert message == b"a/later has not started; its output is waited for\n"
     assert (out, rest, process.returncode) == (b"here\n", b"", 0)
 
 

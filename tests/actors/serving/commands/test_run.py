@@ -65,7 +65,7 @@ def finished(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def ask(served: Served, name: str, ask: str = "job") -> dict[str, Any]:
-    """Give an ask as the server lists it."""
+    """Return an ask as the server lists it."""
     response = served.client.get(f"/api/v1/asks/{name}/{ask}")
     assert response.status_code == 200, response.text
     item: dict[str, Any] = response.json()["item"]
@@ -73,7 +73,7 @@ def ask(served: Served, name: str, ask: str = "job") -> dict[str, Any]:
 
 
 def place(served: Served, name: str) -> str | None:
-    """Give where the ask of a job is; None if it is over, or has not come."""
+    """Return the place of the ask of a job; None if it is over, or not added yet."""
     response = served.client.get(f"/api/v1/asks/{name}/job")
     found = response.json()["item"]["place"] if response.status_code == 200 else None
     return None if found == "ended" else found
@@ -83,10 +83,10 @@ def test_it_is_like_running_the_command(served: Served) -> None:
     # CLIENT-11, CLIENT-13, CLIENT-14
     script = r"echo one; printf 'two\377' >&2; exit 3"
     with started("run", "--", "sh", "-c", script) as process:
-        out, told = process.communicate(timeout=PATIENCE_S)
+        out, errors = process.communicate(timeout=PATIENCE_S)
 
     assert (process.returncode, out) == (3, b"one\ntwo\xff")
-    assert re.fullmatch(r"sh-[a-z0-9]{6}/job: exit status 3\n", told.decode())
+    assert re.fullmatch(r"sh-[a-z0-9]{6}/job: exit status 3\n", errors.decode())
     assert finished("run", "true").returncode == 0
 
 
@@ -111,7 +111,7 @@ def test_it_begins_here_with_the_path_of_here(
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "told"),
+    ("words", "status", "message"),
     [
         (("sh", "-c", "kill -KILL $$"), 137, "killed by signal SIGKILL"),
         (("no-such-program",), 126, "could not be started: 'no-such-program'"),
@@ -137,12 +137,12 @@ def test_it_begins_here_with_the_path_of_here(
         (("--start-by", "2001-01-01", "true"), 125, "is in the past"),
     ],
 )
-def test_how_it_ends(served: Served, words: tuple[str, ...], status: int, told: str) -> None:
+def test_how_it_ends(served: Served, words: tuple[str, ...], status: int, message: str) -> None:
     # CLIENT-14
     result = finished("run", *words)
 
     assert result.returncode == status, result.stderr
-    assert told in result.stderr
+    assert message in result.stderr
 
 
 def test_the_options_become_the_ask(served: Served) -> None:
@@ -195,9 +195,9 @@ def test_somebody_else_cancels_it(served: Served) -> None:
     with started("run", "--name", "ended", "--", "sleep", "600") as process:
         patiently(lambda: place(served, "ended") == "bound")
         assert finished("cancel", "ended").returncode == 0
-        _, told = process.communicate(timeout=PATIENCE_S)
+        _, errors = process.communicate(timeout=PATIENCE_S)
 
-    assert (process.returncode, told) == (143, b"ended/job: cancelled\n")
+    assert (process.returncode, errors) == (143, b"ended/job: cancelled\n")
 
 
 @pytest.mark.parametrize(
@@ -211,13 +211,13 @@ def test_a_signal_cancels_it(served: Served, number: int, status: int) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"begun\n"
         process.send_signal(number)
-        _, told = process.communicate(timeout=PATIENCE_S)
+        _, errors = process.communicate(timeout=PATIENCE_S)
 
-    assert (process.returncode, told.decode()) == (status, f"{name}: cancelled\n")
+    assert (process.returncode, errors.decode()) == (status, f"{name}: cancelled\n")
     assert place(served, name) is None
 
 
-def test_a_terminal_is_told_first(served: Served) -> None:
+def test_a_terminal_gets_a_message_first(served: Served) -> None:
     # CLIENT-15
     own, given = pty.openpty()
     script = "echo begun; sleep 600"
@@ -231,11 +231,11 @@ def test_a_terminal_is_told_first(served: Served) -> None:
         assert process.stderr.readline() == b"twice goes on. Ctrl-C again cancels it.\n"
         assert place(served, "twice") == "bound"
         process.send_signal(signal.SIGINT)
-        out, told = process.communicate(timeout=PATIENCE_S)
+        out, errors = process.communicate(timeout=PATIENCE_S)
     os.close(own)
     os.close(given)
 
-    assert (process.returncode, out, told) == (130, b"", b"twice: cancelled\n")
+    assert (process.returncode, out, errors) == (130, b"", b"twice: cancelled\n")
 
 
 def test_a_closed_pipe_cancels_it(served: Served) -> None:
@@ -245,10 +245,10 @@ def test_a_closed_pipe_cancels_it(served: Served) -> None:
         assert process.stdout.readline() == b"y\n"
         process.stdout.close()
         assert process.stderr is not None
-        told = process.stderr.read()
+        errors = process.stderr.read()
         process.wait(PATIENCE_S)
 
-    assert (process.returncode, told) == (141, b"yes: cancelled\n")
+    assert (process.returncode, errors) == (141, b"yes: cancelled\n")
     assert place(served, "yes") is None
 
 
@@ -264,10 +264,10 @@ def test_a_server_that_starts_again(tmp_path: Path) -> None:
             first.kill()
             with running_commands(tmp_path, *state, listen=[url.removeprefix("http://")]):
                 go.touch()
-                out, told = process.communicate(timeout=PATIENCE_S)
+                out, errors = process.communicate(timeout=PATIENCE_S)
 
     assert (process.returncode, out) == (6, b"two\n")
-    assert told.endswith(b"/job: exit status 6\n")
+    assert errors.endswith(b"/job: exit status 6\n")
 
 
 def test_nobody_runs_commands(tmp_path: Path) -> None:
@@ -322,9 +322,9 @@ def test_nobody_is_there() -> None:
 
 def test_a_text_for_the_shell(served: Served) -> None:
     # CLIENT-11, CLIENT-13
-    status, told = run_json("submit", "--command", "sleep 600 # forever")
-    assert (status, told["asks"]) == (0, ["job"])
-    name: str = told["app"]
+    status, summary = run_json("submit", "--command", "sleep 600 # forever")
+    assert (status, summary["asks"]) == (0, ["job"])
+    name: str = summary["app"]
     assert name.startswith("sleep-")
     patiently(lambda: place(served, name) == "bound")
     assert finished("cancel", name).returncode == 0
@@ -374,7 +374,7 @@ def test_a_script_of_another_program(served: Served, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         ("#!/bin/sh\n#MUSTER --quue root.jobs\n", ":2: #MUSTER: No such option '--quue'"),
         ("#!/bin/sh\n#MUSTER --count none\n", ":2: #MUSTER: Invalid value for '--count'"),
@@ -384,7 +384,7 @@ def test_a_script_of_another_program(served: Served, tmp_path: Path) -> None:
         ("#!\n", ":1: '#!' is none of sh, bash"),
     ],
 )
-def test_a_script_that_is_wrong(served: Served, tmp_path: Path, text: str, told: str) -> None:
+def test_a_script_that_is_wrong(served: Served, tmp_path: Path, text: str, problem: str) -> None:
     # CLIENT-12
     script = tmp_path / "wrong.sh"
     script.write_text(text)
@@ -392,11 +392,11 @@ def test_a_script_that_is_wrong(served: Served, tmp_path: Path, text: str, told:
     result = run("submit", script)
 
     assert result.exit_code == 2
-    assert f"{script}{told}" in result.stderr
+    assert f"{script}{problem}" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "problem"),
     [
         ((), "name a FEED, or a SCRIPT"),
         (("--command", "true", "jobs.yaml"), "--command and a file exclude each other"),
@@ -407,8 +407,10 @@ def test_a_script_that_is_wrong(served: Served, tmp_path: Path, text: str, told:
         (("--command", "true", "--no-wait", "--follow"), "--no-wait and --follow exclude"),
     ],
 )
-def test_options_that_do_not_go_together(served: Served, words: tuple[str, ...], told: str) -> None:
+def test_options_that_do_not_go_together(
+    served: Served, words: tuple[str, ...], problem: str
+) -> None:
     result = run("submit", *words)
 
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert problem in result.stderr

@@ -22,7 +22,7 @@ def asks(app: str, count: int) -> str:
 
 
 def names(served: Served, app: str) -> list[str]:
-    """Give the asks of an application, as the server lists them."""
+    """Return the asks of an application, as the server lists them."""
     found = served.client.get("/api/v1/asks", params={"app": app, "limit": 1000}).json()
     return [item["ask"] for item in found["items"]]
 
@@ -60,16 +60,16 @@ def test_it_stops_at_a_refusal_and_says_how_to_go_on(tmp_path: Path, served: Ser
     assert names(served, "half") == ["a0", "a1", "a2", "a3", "a4"]
 
 
-def test_it_goes_on_if_it_is_told_to(tmp_path: Path, served: Served) -> None:
+def test_it_keeps_going_with_the_option(tmp_path: Path, served: Served) -> None:
     # CLIENT-4
     feed = tmp_path / "feed.yaml"
     app = "- {op: add_app, app: all, queue: root.dev}\n"
     feed.write_text(f"{app}- {{op: add_app}}\n{asks('all', 2)}- {{op: remove_node, node: x}}\n")
 
-    status, told = run_json("submit", feed, "--keep-going", "--batch", "1")
+    status, summary = run_json("submit", feed, "--keep-going", "--batch", "1")
 
     assert status == 1
-    assert (told["sent"], told["refused"], told["position"]) == (3, 2, 5)
+    assert (summary["sent"], summary["refused"], summary["position"]) == (3, 2, 5)
     assert names(served, "all") == ["a0", "a1"]
 
 
@@ -137,8 +137,8 @@ def test_all_or_none(tmp_path: Path, served: Served) -> None:
     assert run("cancel", "atom").exit_code == 0
 
     feed.write_text(f"{app.replace('atom', 'atoms')}{asks('atoms', 2)}")
-    status, told = run_json("submit", feed, "--atomic")
-    assert (status, told) == (0, {"feed": str(feed), "sent": 3, "refused": 0})
+    status, summary = run_json("submit", feed, "--atomic")
+    assert (status, summary) == (0, {"feed": str(feed), "sent": 3, "refused": 0})
     assert names(served, "atoms") == ["a0", "a1"]
 
 
@@ -156,8 +156,8 @@ def test_it_is_only_tried(tmp_path: Path, served: Served) -> None:
     decisions = [json.loads(line) for line in result.stdout.splitlines()]
     assert [one["state"] for one in decisions if one["kind"] == "app_state"] == ["New", "Accepted"]
 
-    status, told = run_json("submit", feed, "--dry-run", "--atomic")
-    assert (status, told["sent"], told["refused"], told["decisions"]) == (1, 0, 1, [])
+    status, summary = run_json("submit", feed, "--dry-run", "--atomic")
+    assert (status, summary["sent"], summary["refused"], summary["decisions"]) == (1, 0, 1, [])
     feed.write_text(app)
     assert run("submit", feed, "--dry-run").exit_code == 0
     assert served.client.get("/api/v1/apps/tried").status_code == 404

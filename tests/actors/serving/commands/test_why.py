@@ -12,7 +12,7 @@ from muster.feeds import read_feed
 from muster_core.events import AddAsk
 from tests.actors.cli.helpers import run
 from tests.actors.samples import LATER, RESERVED
-from tests.actors.serving.served import Here, Served
+from tests.actors.serving.served import Served, ServiceThread
 from tests.actors.serving.truth import fill
 
 FEED = """
@@ -38,9 +38,9 @@ def test_all_reasons() -> None:
     result = run("why", "etl/load-1")
 
     assert result.exit_code == 0, result.output
-    head, _, told = result.stdout.partition("\n\n")
+    head, _, reasons = result.stdout.partition("\n\n")
     assert re.fullmatch(rf"etl/load-1 is pending in root\.prod since {DATE}", head)
-    assert told.startswith("NoNodeFits: of 1 node 1 has too little vcore; n1 ")
+    assert reasons.startswith("NoNodeFits: of 1 node 1 has too little vcore; n1 ")
 
 
 # OUTLOOK-1, OUTLOOK-2, OUTLOOK-3
@@ -68,8 +68,8 @@ def test_what_would_help(tmp_path: Path) -> None:
     feed = tmp_path / "remedy.yaml"
     feed.write_text(f"- {event}\n")
     assert run("submit", feed).exit_code == 0
-    told = run("why", "etl/load-1").stdout
-    assert re.fullmatch(rf"etl/load-1 is bound on n1 in root\.prod since {DATE}\n", told)
+    output = run("why", "etl/load-1").stdout
+    assert re.fullmatch(rf"etl/load-1 is bound on n1 in root\.prod since {DATE}\n", output)
 
 
 # OUTLOOK-8, OUTLOOK-9
@@ -109,18 +109,18 @@ def test_as_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "told"),
+    ("name", "status", "problem"),
     [
         ("etl/load-9", 1, "ask: 'etl/load-9' is unknown"),
         ("etl", 2, "'etl': write an ask as APP/ASK"),
     ],
 )
-def test_what_is_not_there(name: str, status: int, told: str) -> None:
+def test_what_is_not_there(name: str, status: int, problem: str) -> None:
     # CLIENT-2
     result = run("why", name)
 
     assert result.exit_code == status
-    assert told in result.output
+    assert problem in result.output
 
 
 # REASON-6, OUTLOOK-31, OUTLOOK-32
@@ -129,22 +129,22 @@ def test_what_a_gang_can_never_have_and_what_lets_it_start(tmp_path: Path) -> No
     path.write_text(NEVER)
     fill(state, path)
 
-    with Here(state) as here:
-        server = ("--server", str(here.client.base_url))
-        said = told("why", "vit/worker-0", "--remedies", *server)
+    with ServiceThread(state) as service:
+        server = ("--server", str(service.client.base_url))
+        output = output_of("why", "vit/worker-0", "--remedies", *server)
     assert (
         "\n\nThe gang needs 32 nvidia.com/gpu in all; its queue root.vision may have 24.\n\n"
-        in said
+        in output
     )
     assert re.search(
         r"\nIt cannot start as things are. Each of these changes alone lets it start:\n\n"
         r"1\. 32 nvidia\.com/gpu instead of 24 as max of root\.vision\n"
         rf"   It then starts at {DATE} if nothing more comes\. Less is not enough\.\n   - ",
-        said,
+        output,
     )
 
 
-def told(*arguments: str) -> str:
+def output_of(*arguments: str) -> str:
     result = run(*arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -158,16 +158,18 @@ def test_it_says_what_explain_says_of_the_same_state(tmp_path: Path, feed: str) 
     fill(state, path)
     added = [item.content for item in read_feed(path) if isinstance(item.content, AddAsk)]
     names = [f"{one.app}/{one.ask}{'' if one.count is None else '-0'}" for one in added]
-    explained = {name: told("explain", str(state), "--ask", name, "--why-only") for name in names}
+    explained = {
+        name: output_of("explain", str(state), "--ask", name, "--why-only") for name in names
+    }
 
-    with Here(state) as here:
-        server = ("--server", str(here.client.base_url))
-        said = {name: told("why", name, "--forecast", *server) for name in names}
-    assert len(said) > 1
+    with ServiceThread(state) as service:
+        server = ("--server", str(service.client.base_url))
+        answers = {name: output_of("why", name, "--forecast", *server) for name in names}
+    assert len(answers) > 1
     for name in names:
         # It begins with the instant, and says how long the ask has been waiting up to then.
         head, _, rest = explained[name].partition("\n")
-        assert said[name] == re.sub(rf"^{DATE}: |, for .*$", "", head) + f"\n{rest}"
+        assert answers[name] == re.sub(rf"^{DATE}: |, for .*$", "", head) + f"\n{rest}"
 
 
 # OUTLOOK-3

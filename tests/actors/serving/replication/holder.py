@@ -1,7 +1,7 @@
-"""A process that wants a lease in a file: ``python -m tests.actors.serving.replication.holder``.
+"""A process that acquires a lease in a file: ``python -m tests.actors.serving.replication.holder``.
 
-After the file and its own name it is told the times of the lease. It prints ``waits``, ``holds`` and
-``lost``, each in a line when it is so.
+Its arguments are the file, its own name and the times of the lease. It prints ``waits``, ``holds`` and
+``lost``, each in a line, when its state changes.
 """
 
 from __future__ import annotations

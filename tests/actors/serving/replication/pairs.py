@@ -16,7 +16,7 @@ APP: Final[dict[str, object]] = {"op": "add_app", "app": "a", "queue": "root.dev
 
 
 def asks(name: str, count: int) -> dict[str, object]:
-    """Give the event that adds asks of one vcore."""
+    """Return the event that adds asks of one vcore."""
     return {"op": "add_ask", "app": "a", "ask": name, "resources": {"vcore": 1}, "count": count}
 
 
@@ -51,7 +51,7 @@ def enter(served: Served, *events: dict[str, object], key: str | None = None) ->
 
 
 def get(served: Served, path: str) -> dict[str, Any]:
-    """Return what is at a path."""
+    """GET a path; return the decoded JSON."""
     response = served.client.get(path)
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
@@ -59,7 +59,7 @@ def get(served: Served, path: str) -> dict[str, Any]:
 
 
 def role(served: Served) -> dict[str, Any]:
-    """Return what ``/healthz`` says of the role of a server."""
+    """Return the role of a server as ``/healthz`` reports it."""
     found: dict[str, Any] = get(served, "/healthz")["replica"]
     return found
 

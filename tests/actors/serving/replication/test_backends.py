@@ -32,7 +32,7 @@ SLURM = ("--run", "slurm", "--trust-local")
 
 
 def served(folder: Path, state: str, *arguments: str, until_ready: bool = True) -> Served:
-    """Start a server with a store, as somebody who is not root."""
+    """Start a server with a store, without the rights of root."""
     return Served(
         folder,
         *("--state", str(folder / state), *arguments),
@@ -49,7 +49,7 @@ def promote(server: Served) -> None:
 
 @pytest.fixture
 def ray(tmp_path: Path) -> Path:
-    """Give a folder in place of Ray."""
+    """Return a folder in place of Ray."""
     made = tmp_path / "ray"
     made.mkdir()
     (made / "nodes.json").write_text(json.dumps([NODE]))
@@ -65,7 +65,7 @@ def options(ray: Path) -> tuple[str, ...]:
 
 
 def terms(ray: Path) -> set[str]:
-    """Give the terms that were noted there."""
+    """Return the terms that were noted there."""
     return {one.name for one in ray.glob("terms/*/*")}
 
 

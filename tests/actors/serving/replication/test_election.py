@@ -35,7 +35,7 @@ from tests.actors.serving.served import Served, until
 
 
 def lease(folder: Path) -> tuple[str, str]:
-    """Give the options for a lease that both servers share."""
+    """Return the options for a lease that both servers share."""
     return "--lease", f"file:{folder / 'lease'}"
 
 
@@ -130,7 +130,7 @@ async def test_what_was_written_before_the_lease_was_lost_is_not_announced(
 
 
 def call_until_refused(served: Served, name: str) -> list[str]:
-    """Let asks in, one after the other, while they are answered; return these."""
+    """Submit asks, one after the other, until one is refused; return those answered."""
     answered: list[str] = []
     with Served.client_of(served.urls[0]) as client:
         for number in count():

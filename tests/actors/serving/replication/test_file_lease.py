@@ -1,4 +1,4 @@
-"""A lease in a file: several who want it, files that cannot be used, disks that fail or hang."""
+"""A lease in a file: several candidates, files that cannot be used, disks that fail or hang."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def disk() -> Generator[Disk]:
         yield one
 
 
-async def pass_until(clock: MockClock, is_so: Callable[[], bool]) -> None:
-    """Let virtual time pass until something is so; threads have time to answer meanwhile."""
+async def pass_until(clock: MockClock, condition: Callable[[], bool]) -> None:
+    """Let virtual time pass until a condition holds; threads have time to answer meanwhile."""
     with trio.fail_after(10 * TIMES.held_s):
-        while not is_so():
+        while not condition():
             await wait_all_tasks_blocked(0.01)
             clock.jump(0.25)
 
 
-# -- who has it ---------------------------------------------------------------------------------
+# -- the holder ---------------------------------------------------------------------------------
 
 
 # REPLICA-24, REPLICA-25
@@ -109,7 +109,7 @@ async def test_the_file_is_one_that_machines_can_share(path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["lease"]
 
 
-class Lines:
+class LineReader:
     """The lines that a process prints."""
 
     def __init__(self, stream: trio.abc.ReceiveStream) -> None:
@@ -127,14 +127,14 @@ class Lines:
 
 
 @asynccontextmanager
-async def process_of(path: Path, name: str) -> AsyncGenerator[tuple[trio.Process, Lines]]:
-    """Start a process that wants a lease, and wait until it does; end it afterwards."""
+async def lease_process(path: Path, name: str) -> AsyncGenerator[tuple[trio.Process, LineReader]]:
+    """Start a process that waits for a lease, until it waits; end it afterwards."""
     words = [str(path), name, *map(str, (SHORT.held_s, SHORT.renewed_s, SHORT.given_up_s))]
     command = [sys.executable, "-m", "tests.actors.serving.replication.holder", *words]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
-        lines = Lines(process.stdout)
+        lines = LineReader(process.stdout)
         assert await lines.next() == "waits"
         yield process, lines
     finally:
@@ -145,11 +145,13 @@ async def process_of(path: Path, name: str) -> AsyncGenerator[tuple[trio.Process
 
 
 @asynccontextmanager
-async def holder_and_next(path: Path) -> AsyncGenerator[tuple[trio.Process, Lines, Lines]]:
-    """Give the process that holds a lease, what it prints, and what the next one prints."""
-    async with process_of(path, "a") as (a, of_a):
+async def holder_and_next(
+    path: Path,
+) -> AsyncGenerator[tuple[trio.Process, LineReader, LineReader]]:
+    """Yield the process that holds a lease, its output, and the output of the next one."""
+    async with lease_process(path, "a") as (a, of_a):
         assert await of_a.next() == "holds"
-        async with process_of(path, "b") as (_, of_b):
+        async with lease_process(path, "b") as (_, of_b):
             yield a, of_a, of_b
 
 
@@ -288,8 +290,10 @@ async def test_what_is_no_lease_file_is_left_as_it_is(tmp_path: Path) -> None:
         before = path.read_bytes()
         with pytest.raises(LeaseError) as raised:
             await FileLease(path, "a").check()
-        told = f"the lease file {path} is no lease file: name another one, or one that is not there"
-        assert str(raised.value).startswith(told)
+        message = (
+            f"the lease file {path} is no lease file: name another one, or one that is not there"
+        )
+        assert str(raised.value).startswith(message)
         assert path.read_bytes() == before
 
 
@@ -319,7 +323,7 @@ async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 async def test_a_disk_that_hangs_at_the_start(
     path: Path, disk: Disk, mock_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    goes_on, told = threading.Event(), list[str]()
+    goes_on, messages = threading.Event(), list[str]()
 
     def hang() -> None:
         goes_on.wait(PATIENCE_S)
@@ -328,15 +332,15 @@ async def test_a_disk_that_hangs_at_the_start(
         try:
             await FileLease(path, "a").check()
         except LeaseError as error:
-            told.append(str(error))
+            messages.append(str(error))
 
     disk.stop(0, hang, after=False)
     nursery.start_soon(check)
     try:
-        await pass_until(mock_clock, lambda: bool(told))
+        await pass_until(mock_clock, lambda: bool(messages))
     finally:
         goes_on.set()
-    assert told == [
+    assert messages == [
         f"the lease file {path} does not answer within 5 s: see whether its file system hangs"
     ]
 

@@ -1,4 +1,4 @@
-"""A follower has the same decisions as its leader, and says so when it has not."""
+"""A follower has the same decisions as its leader, and reports a difference."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tests.actors.serving.replication.pairs import (
 from tests.actors.serving.served import Served, until
 
 
-def what(served: Served, path: str) -> dict[str, object]:
-    """Return what is at a path, but for the time of the look."""
+def stable_fields(served: Served, path: str) -> dict[str, object]:
+    """GET a path; return the fields except the time of the answer."""
     return {name: one for name, one in get(served, path).items() if name not in {"at", "time"}}
 
 
@@ -50,7 +50,7 @@ def test_a_follower_decides_the_same(tmp_path: Path) -> None:
 
             assert decisions(other) == decisions(one)
             assert get(other, "/api/v1/asks")["items"] == get(one, "/api/v1/asks")["items"]
-            assert what(other, WHY) == what(one, WHY)
+            assert stable_fields(other, WHY) == stable_fields(one, WHY)
             (shown,) = get(one, "/api/v1/replica")["followers"]
             assert (shown["connected"], shown["batches_behind"]) == (True, 0)
             assert role(other) | {"seconds_behind": 0} == {
@@ -75,7 +75,9 @@ def test_it_begins_with_a_checkpoint(tmp_path: Path) -> None:
             level(one, other)
 
             ended = "/api/v1/asks/a/x-0"
-            assert what(other, ended) == what(one, ended)  # which has ended before the checkpoint
+            assert stable_fields(other, ended) == stable_fields(
+                one, ended
+            )  # which has ended before the checkpoint
             assert get(other, "/api/v1/apps")["items"] == get(one, "/api/v1/apps")["items"]
     with StateReader(tmp_path / "follower") as reader:
         assert reader.meta.anchor.batch > 0
@@ -119,16 +121,16 @@ def test_a_client_is_sent_on(tmp_path: Path) -> None:
         assert [app["app"] for app in it.get("apps")["items"]] == ["b"]
 
 
-def test_a_client_is_told_that_the_leader_is_gone(tmp_path: Path) -> None:
+def test_a_client_gets_an_error_when_the_leader_is_gone(tmp_path: Path) -> None:
     # REPLICA-8, CLIENT-2
     from muster.client import ServerError, open_server  # noqa: PLC0415 - as a program does
 
     with leader(tmp_path) as one, follower(tmp_path, one) as other:
         level(one, other)
         one.kill()
-        with open_server(other.urls[0]) as it, pytest.raises(ServerError) as told:
+        with open_server(other.urls[0]) as it, pytest.raises(ServerError) as raised:
             it.response("POST", "events", content=b"[]")
-    assert str(told.value).startswith(
+    assert str(raised.value).startswith(
         f"{other.urls[0]}: follows {one.urls[0]}, which cannot be reached: "
     )
 
@@ -195,8 +197,8 @@ def test_a_difference_ends_it(tmp_path: Path) -> None:
     tamper(tmp_path / "leader", after=kept)
     with leader(tmp_path) as one:
         other = follower(tmp_path, one, until_ready=False)
-        told = other.line(f"batch {kept + 1} decides otherwise today, from decision")
-        assert "it was" in told
+        line = other.line(f"batch {kept + 1} decides otherwise today, from decision")
+        assert "it was" in line
         assert other.process.wait(60) == 2
         other.kill()
         until(lambda: role(one)["differences"] == 1)
@@ -235,14 +237,14 @@ def tamper(directory: Path, after: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "problem"),
     [
         (["--follow", "http://127.0.0.1:9"], "--follow needs --state"),
         (["--sync", "strict"], "--sync needs --state"),
         (["--state", "s", "--token-file", "f"], "--token-file needs --follow"),
     ],
 )
-def test_what_makes_no_sense(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_what_makes_no_sense(tmp_path: Path, arguments: list[str], problem: str) -> None:
     # REPLICA-1
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=problem):
         Served(tmp_path, *arguments)

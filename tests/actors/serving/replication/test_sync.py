@@ -1,4 +1,4 @@
-"""With ``--sync`` nothing is answered that no follower has."""
+"""With ``--sync`` a leader answers only what its follower has."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_strict_waits_for_what_timers_do_meanwhile(tmp_path: Path) -> None:
         one.kill()
     sync = ("--sync", "strict", "--sync-timeout", "1s")
     with leader(tmp_path, *sync, until_ready=False) as one:
-        place = place_of_first(one, tmp_path)
+        place = first_position(one, tmp_path)
         until(lambda: get(one, "/api/v1/replica")["batch"] > place[0])
         with following(one, place):
             one.line(r"\bready\b")
@@ -110,7 +110,7 @@ def test_a_key_is_under_way_until_its_call_has_ended(tmp_path: Path) -> None:
     # INPUT-7, REPLICA-10
     sync = ("--sync", "strict", "--sync-timeout", "2s")
     with leader(tmp_path, *sync, until_ready=False) as one:
-        place = place_of_first(one, tmp_path)
+        place = first_position(one, tmp_path)
         with following(one, place):
             one.line(r"\bready\b")
             check_keys(one, place[0])
@@ -134,7 +134,7 @@ def check_keys(one: Served, last: int) -> None:
     assert get(one, "/api/v1/replica")["batch"] == last + 3
 
 
-def place_of_first(one: Served, folder: Path) -> tuple[int, bytes]:
+def first_position(one: Served, folder: Path) -> tuple[int, bytes]:
     """Return where the store of a leader ends that waits for its first follower."""
     one.line("a follower has to come first")
     return digest(folder / "leader")
@@ -151,8 +151,8 @@ def following(one: Served, place: tuple[int, bytes]) -> Generator[None]:
 
 def acknowledge(one: Served, batch: int) -> None:
     """Tell a leader that a batch is on disk."""
-    told = {"follower": "f", "batch": batch}
-    assert one.client.post("/api/v1/replica/acknowledged", json=told).status_code == 204
+    body = {"follower": "f", "batch": batch}
+    assert one.client.post("/api/v1/replica/acknowledged", json=body).status_code == 204
 
 
 def acknowledge_next(one: Served, batch: int) -> None:
@@ -207,7 +207,7 @@ def test_a_follower_of_a_strict_pair_leads_alone_at_first(tmp_path: Path) -> Non
 
 
 async def test_calls_under_way_are_answered_at_the_end() -> None:
-    # REPLICA-10: whoever is held back hears that the scheduler is closed, and nobody waits on.
+    # REPLICA-10: each call that is held back ends with an error: the scheduler is closed.
     followers = Followers("strict", 5.0)
     answers: list[str] = []
 

@@ -1,4 +1,4 @@
-"""A follower takes over; who led before is over."""
+"""A follower takes over; the former leader stops leading."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.actors.serving.served import Served, decisions_until, until
 
 
 def promote(served: Served) -> str:
-    """Promote a follower as an administrator does; return what is said."""
+    """Promote a follower as an administrator does; return the answer."""
     done = CliRunner().invoke(muster, ["promote", "--server", served.urls[0]])
     assert done.exit_code == 0, done.output
     return done.output
@@ -82,7 +82,7 @@ def test_timers_go_on(tmp_path: Path) -> None:
 
 
 @contextmanager
-def cutting(url: str, what: bytes, times: int) -> Generator[str]:
+def cutting_proxy(url: str, what: bytes, times: int) -> Generator[str]:
     """Pass connections on to a server, but cut those that ask for something, so many times."""
     left, place = [times], (urlsplit(url).hostname, urlsplit(url).port)
 
@@ -135,7 +135,7 @@ def test_what_the_old_leader_had_alone_is_set_aside(tmp_path: Path, cuts: int) -
         enter(other, asks("x", 2))
         old = ("--state", str(tmp_path / "leader"), "--follow")
         with (
-            cutting(other.urls[0], b"/api/v1/replica/checkpoint", cuts) as address,
+            cutting_proxy(other.urls[0], b"/api/v1/replica/checkpoint", cuts) as address,
             Served(tmp_path, *old, address) as one,
         ):
             level(other, one)
@@ -179,11 +179,11 @@ def test_decisions_beyond_what_is_here(tmp_path: Path) -> None:
         other.process.send_signal(signal.SIGCONT)
         until(lambda: not role(other)["connected"])
         promote(other)
-        here = len(decisions(other))
-        if here < last:  # the old leader may have sent it before it was killed
+        last_of_new = len(decisions(other))
+        if last_of_new < last:  # the old leader may have sent it before it was killed
             ahead = {"Last-Event-ID": str(last), "Accept": "text/event-stream"}
             answer = other.client.get("/api/v1/decisions", headers=ahead)
-            assert (answer.status_code, answer.json()["last"]) == (409, here)
+            assert (answer.status_code, answer.json()["last"]) == (409, last_of_new)
 
 
 def test_work_on_this_machine_begins_again(tmp_path: Path) -> None:

@@ -113,9 +113,9 @@ def check_same(one: Served, other: Served) -> None:
     level(one, other)
     for what in ("asks", "apps", "nodes", "queues"):
         assert items(other, what) == items(one, what)
-    here, there = decisions(one), decisions(other)
-    both = min(len(here), len(there))
-    assert there[len(there) - both :] == here[len(here) - both :]
+    ours, theirs = decisions(one), decisions(other)
+    both = min(len(ours), len(theirs))
+    assert theirs[len(theirs) - both :] == ours[len(ours) - both :]
 
 
 def check_repeated(served: Served, first: httpx.Response, *events: dict[str, object]) -> None:
@@ -214,8 +214,8 @@ def test_a_version_that_decides_otherwise_ends(tmp_path: Path) -> None:
             level(one, other)
             kept = get(one, "/api/v1/replica")["batch"]
             enter(one, asks("x", 1))
-            told = other.line("decides otherwise today")
-            check_difference(told, kept + 1, ("n", "m"), (muster.__version__, OTHER))
+            line = other.line("decides otherwise today")
+            check_difference(line, kept + 1, ("n", "m"), (muster.__version__, OTHER))
             assert other.process.wait(60) == 2
             other.kill()
         until(lambda: role(one)["differences"] == 1)
@@ -226,11 +226,11 @@ def test_a_version_that_decides_otherwise_ends(tmp_path: Path) -> None:
 
 
 def check_difference(
-    told: str, batch: int, nodes: tuple[str, str], versions: tuple[str, str]
+    text: str, batch: int, nodes: tuple[str, str], versions: tuple[str, str]
 ) -> None:
-    """Check that the first decision that differs is told, with the versions of both servers."""
-    assert f"batch {batch} decides otherwise today, from decision " in told
-    was, _, now = told.partition(", and is now ")
+    """Check that a text names the first decision that differs, and the versions of both servers."""
+    assert f"batch {batch} decides otherwise today, from decision " in text
+    was, _, now = text.partition(", and is now ")
     assert f"kind='assigned' app='a' ask='x-0' node='{nodes[0]}'" in was
     assert f"kind='assigned' app='a' ask='x-0' node='{nodes[1]}'" in now
     assert f"Muster {versions[0]} wrote it, and this is Muster {versions[1]}:" in now
@@ -246,9 +246,9 @@ def test_the_version_of_a_leader_may_change_meanwhile(tmp_path: Path) -> None:
         assert one.stop() == 0
         with serve(tmp_path, "leader", None, other_code, port=port) as changed:
             enter(changed, asks("x", 1))
-            told = other.line("decides otherwise today")
+            line = other.line("decides otherwise today")
             last = get(changed, "/api/v1/replica")["batch"]
-            check_difference(told, last, ("m", "n"), (OTHER, muster.__version__))
+            check_difference(line, last, ("m", "n"), (OTHER, muster.__version__))
             assert other.process.wait(60) == 2
             other.kill()
 

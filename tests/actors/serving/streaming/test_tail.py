@@ -12,7 +12,7 @@ from muster_core.structures.steps import all_at_once
 from tests.actors.serving.test_streams import announced
 
 
-def hear(tail: DecisionTail, count: int, message: str | None = None) -> None:
+def observe_batch(tail: DecisionTail, count: int, message: str | None = None) -> None:
     all_at_once(tail.observe(tail.batch + 1, announced(tail.last + 1, count, message)))
 
 
@@ -31,7 +31,7 @@ def seqs_after(tail: DecisionTail, seq: int) -> list[int]:
 def test_it_has_the_latest_decisions(batches: list[tuple[int, bool]], most: int) -> None:
     tail = DecisionTail(most=most)
     for count, is_read in batches:
-        hear(tail, count)
+        observe_batch(tail, count)
         if is_read:
             block = tail.after(tail.last - 1)
             assert block is not None
@@ -50,7 +50,7 @@ def test_it_has_the_latest_decisions(batches: list[tuple[int, bool]], most: int)
 def test_it_is_bounded_in_bytes_with_what_is_encoded() -> None:
     tail = DecisionTail(most_bytes=1_000_000)
     for _ in range(100):
-        hear(tail, 1, "x" * 50_000)
+        observe_batch(tail, 1, "x" * 50_000)
         block = tail.after(tail.last - 1)
         assert block is not None
         assert len(block.events) > 50_000
@@ -71,7 +71,7 @@ async def test_whoever_waits_is_woken_at_most_once_in_a_while(mock_clock: MockCl
         nursery.start_soon(tail.run)
         nursery.start_soon(follow)
         for number in range(200):
-            hear(tail, 1)
+            observe_batch(tail, 1)
             await trio.testing.wait_all_tasks_blocked()
             if number % 20 == 19:
                 mock_clock.jump(PAUSE_S)

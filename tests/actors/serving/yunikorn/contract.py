@@ -293,21 +293,21 @@ OBJECTS: Final[Mapping[str, Fields]] = {
 
 
 def wrong_in(kind: str, value: object, place: str = "") -> list[str]:
-    """Tell what is wrong with a value.
+    """Return the problems of a value.
 
     Args:
         kind: Its type: a word of :data:`CHECKS`, ``{object}``, or ``[…]`` for a list of them.
         value: The value.
-        place: Where it stands.
+        place: Its place in the answer.
     """
     if kind.startswith("["):
         if not _is_list(value):
             return [f"{place}: {value!r} is no list"]
         inner = kind[1:-1]
         return [
-            told
+            problem
             for number, one in enumerate(value)
-            for told in wrong_in(inner, one, f"{place}[{number}]")
+            for problem in wrong_in(inner, one, f"{place}[{number}]")
         ]
     if kind.startswith("{"):
         return _wrong_in_object(kind[1:-1], value, place)
@@ -318,13 +318,13 @@ def _wrong_in_object(name: str, value: object, place: str) -> list[str]:
     fields = OBJECTS[name]
     if not _is_map(value):
         return [f"{place}: {value!r} is no map"]
-    told = [f"{place}.{field}: is no field of {name}" for field in value if field not in fields]
+    problems = [f"{place}.{field}: is no field of {name}" for field in value if field not in fields]
     for field, kind in fields.items():
         if field in value:
-            told += wrong_in(kind.removesuffix(" !"), value[field], f"{place}.{field}")
+            problems += wrong_in(kind.removesuffix(" !"), value[field], f"{place}.{field}")
         elif kind.endswith("!"):
-            told.append(f"{place}.{field}: is missing")
-    return told
+            problems.append(f"{place}.{field}: is missing")
+    return problems
 
 
 GI: Final = 2**30
@@ -358,11 +358,11 @@ partitions:
 
 
 def ns(seconds: float) -> int:
-    """Give an instant in nanoseconds, by its seconds since the origin."""
+    """Return an instant in nanoseconds, by its seconds since the origin."""
     return (ORIGIN_US + round(seconds * 1e6)) * 1_000
 
 
-def kept_scene(directory: Path) -> Path:
+def keep_scene(directory: Path) -> Path:
     """Keep the scene in a state directory."""
     keeper = Keeper(directory, origin_us=ORIGIN_US)
     part = Resources({"vcore": 4000, "memory": 8 * GI})
@@ -399,15 +399,15 @@ def kept_scene(directory: Path) -> Path:
 
 
 def lacks(expected: object, actual: object, place: str = "") -> list[str]:
-    """Tell what an answer lacks of what is expected; it may have more fields."""
+    """Return the expected parts that an answer lacks; it may have more fields."""
     if isinstance(expected, dict):
         if not isinstance(actual, dict):
             return [f"{place}: {actual!r} is no map"]
         wanted, found = cast("dict[str, object]", expected), cast("dict[str, object]", actual)
-        told = [f"{place}.{name}: is missing" for name in wanted if name not in found]
+        problems = [f"{place}.{name}: is missing" for name in wanted if name not in found]
         for name in [name for name in wanted if name in found]:
-            told += lacks(wanted[name], found[name], f"{place}.{name}")
-        return told
+            problems += lacks(wanted[name], found[name], f"{place}.{name}")
+        return problems
     if isinstance(expected, list):
         items = cast("list[object]", expected)
         others = cast("list[object]", actual) if isinstance(actual, list) else []

@@ -1,6 +1,4 @@
-"""The configuration in force, whether another would be taken, and a start of the service that
-changes no answer.
-"""
+"""The configuration in force, the validation of another one, and a restart that changes no answer."""
 
 from __future__ import annotations
 
@@ -134,7 +132,7 @@ def test_in_json_the_fields_have_capitals(served: Served) -> None:
 
 
 # REST-22
-def test_a_file_that_is_not_in_force_is_not_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_in_force_is_not_shown(tmp_path: Path) -> None:
     with Served(tmp_path, config=CONFIG) as served:
         (tmp_path / "queues.yaml").write_text("partitions: []", encoding="utf-8")
         made = yaml.safe_load(served.client.get("/ws/v1/config").text)
@@ -213,8 +211,8 @@ def test_what_would_be_taken_is_allowed(served: Served, media: str, body: str) -
 
 # REST-22
 def test_a_checksum_is_checked_and_does_not_count(served: Served) -> None:
-    for told, matches in ((_checksum(CONFIG), True), ("0" * 64, False)):
-        body = f"{CONFIG}checksum: {told}\n"
+    for checksum, matches in ((_checksum(CONFIG), True), ("0" * 64, False)):
+        body = f"{CONFIG}checksum: {checksum}\n"
         answer = served.client.post("/ws/v1/validate-conf", content=body).json()
         assert answer["checksum"] == _checksum(CONFIG)
         assert answer["checksumMatch"] is matches

@@ -1,4 +1,4 @@
-"""Events: numbers, bounds, what is told of what, and streams."""
+"""Events: numbers, bounds, contents and streams."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _short(one: dict[str, Any]) -> str:
     return f"{kind} {one['objectID']}{other}"
 
 
-def _after(served: Served, *events: dict[str, Any]) -> list[dict[str, Any]]:
-    """Let in events; give what the ring has of them, without what queues tell later."""
+def _records_of(served: Served, *events: dict[str, Any]) -> list[dict[str, Any]]:
+    """Submit events; return their records in the ring, without later ones of queues."""
     before = _batch(served)["HighestID"]
     answer = served.client.post("/api/v1/events", json=list(events))
     assert [one["error"] for one in answer.json()] == [None] * len(events)
@@ -66,25 +66,25 @@ def _ask(app: str, ask: str, vcore: int = 1, **more: object) -> dict[str, Any]:
 # REST-15
 def test_nodes_tell_of_themselves(served: Served) -> None:
     add = {"op": "add_node", "node": "n1", "capacity": {"vcore": 4, "memory": 0}}
-    came, ready = _after(served, add)
+    came, ready = _records_of(served, add)
     assert (_short(came), _short(ready)) == ("3/2/0 n1", "3/1/302 n1")
     assert came["resource"]["resources"]["vcore"] == {"value": 4000}
     assert (ready["message"], ready["resource"]) == ("schedulable: true", {})
-    (grown,) = _after(served, {"op": "update_node", "node": "n1", "capacity": {"vcore": 5}})
+    (grown,) = _records_of(served, {"op": "update_node", "node": "n1", "capacity": {"vcore": 5}})
     assert _short(grown) == "3/1/304 n1"
     assert grown["resource"] == {"resources": {"vcore": {"value": 5000}}}
-    (closed,) = _after(served, {"op": "update_node", "node": "n1", "schedulable": False})
+    (closed,) = _records_of(served, {"op": "update_node", "node": "n1", "schedulable": False})
     assert (_short(closed), closed["message"]) == ("3/1/302 n1", "schedulable: false")
-    (gone,) = _after(served, {"op": "remove_node", "node": "n1"})
+    (gone,) = _records_of(served, {"op": "remove_node", "node": "n1"})
     assert _short(gone) == "3/3/300 n1"
 
 
 # REST-15
 def test_a_life_of_an_application(served: Served) -> None:
-    _after(served, {"op": "add_node", "node": "big", "capacity": {"vcore": 8}})
-    came = _after(served, {"op": "add_app", "app": "a", "queue": _LEAF})
+    _records_of(served, {"op": "add_node", "node": "big", "capacity": {"vcore": 8}})
+    came = _records_of(served, {"op": "add_app", "app": "a", "queue": _LEAF})
     assert [_short(one) for one in came] == ["2/2/203 a", f"4/2/405 {_LEAF} (a)"]
-    bound = _after(served, _ask("a", "x", 2))
+    bound = _records_of(served, _ask("a", "x", 2))
     assert [_short(one) for one in bound] == [
         "2/2/201 a (x)",
         "2/1/204 a",
@@ -92,13 +92,13 @@ def test_a_life_of_an_application(served: Served) -> None:
         "3/2/303 big (x)",
     ]
     assert bound[2]["resource"] == {"resources": {"vcore": {"value": 2000}}}
-    second = _after(served, _ask("a", "y"), _ask("a", "z", 40))
+    second = _records_of(served, _ask("a", "y"), _ask("a", "z", 40))
     assert "2/1/206 a" in [_short(one) for one in second]
-    pending = _after(served, {"op": "remove_ask", "app": "a", "ask": "z"})
+    pending = _records_of(served, {"op": "remove_ask", "app": "a", "ask": "z"})
     assert [_short(one) for one in pending] == ["2/3/100 a (z)"]
-    done = _after(served, {"op": "release", "app": "a", "ask": "x"})
+    done = _records_of(served, {"op": "release", "app": "a", "ask": "x"})
     assert [_short(one) for one in done] == ["2/3/500 a (x)", "3/3/303 big (x)"]
-    gone = _after(served, {"op": "remove_app", "app": "a"})
+    gone = _records_of(served, {"op": "remove_app", "app": "a"})
     assert [_short(one) for one in gone] == [
         "2/3/500 a (y)",
         "3/3/303 big (y)",
@@ -107,23 +107,23 @@ def test_a_life_of_an_application(served: Served) -> None:
     ]
     for one in (*came, *bound, *gone):
         assert wrong_in("{event}", one) == []
-    _after(served, {"op": "remove_node", "node": "big"})
+    _records_of(served, {"op": "remove_node", "node": "big"})
 
 
 # REST-15
 def test_a_lost_node_and_a_victim(served: Served) -> None:
-    _after(served, {"op": "add_node", "node": "n2", "capacity": {"vcore": 1}})
+    _records_of(served, {"op": "add_node", "node": "n2", "capacity": {"vcore": 1}})
     high = {
         "op": "add_priority_class",
         "name": "high",
         "value": 9,
         "preemption_policy": "PreemptLowerPriority",
     }
-    _after(served, high, {"op": "add_app", "app": "b", "queue": "root.dev"}, _ask("b", "low"))
+    _records_of(served, high, {"op": "add_app", "app": "b", "queue": "root.dev"}, _ask("b", "low"))
     config = {"op": "remove_node", "node": "n2"}
-    lost = [_short(one) for one in _after(served, config)]
+    lost = [_short(one) for one in _records_of(served, config)]
     assert lost == ["3/3/300 n2", "2/3/504 b (low)", "3/3/303 n2 (low)"]
-    _after(served, {"op": "remove_app", "app": "b"})
+    _records_of(served, {"op": "remove_app", "app": "b"})
 
 
 # QUOTA-13
@@ -137,25 +137,25 @@ def test_a_victim_of_a_quota(served: Served) -> None:
         whole = {**root, "preemption": {"quotapreemptionenabled": True}}
         return {"op": "configure", "config": {"partitions": [whole]}}
 
-    _after(served, limited(2), {"op": "add_node", "node": "q", "capacity": {"vcore": 2}})
-    _after(served, {"op": "add_app", "app": "q", "queue": "root.quota"})
-    _after(served, _ask("q", "old", 1, node="q"), _ask("q", "new", 1, node="q"))
+    _records_of(served, limited(2), {"op": "add_node", "node": "q", "capacity": {"vcore": 2}})
+    _records_of(served, {"op": "add_app", "app": "q", "queue": "root.quota"})
+    _records_of(served, _ask("q", "old", 1, node="q"), _ask("q", "new", 1, node="q"))
     before = _batch(served)["HighestID"]
-    _after(served, limited(1))
+    _records_of(served, limited(1))
     decisions_until(served.client, app="q", ask="new", reason="preempted")
     found = _batch(served, f"?start={before}")["EventRecords"]
-    told = [one["message"] for one in found if "preempted on" in one.get("message", "")]
-    assert told == ["preempted on q: root.quota has more than its max of vcore"]
-    _after(served, {"op": "remove_app", "app": "q"}, {"op": "remove_node", "node": "q"})
-    _after(served, {"op": "configure", "config": yaml.safe_load(_CONFIG)})
+    messages = [one["message"] for one in found if "preempted on" in one.get("message", "")]
+    assert messages == ["preempted on q: root.quota has more than its max of vcore"]
+    _records_of(served, {"op": "remove_app", "app": "q"}, {"op": "remove_node", "node": "q"})
+    _records_of(served, {"op": "configure", "config": yaml.safe_load(_CONFIG)})
 
 
 def test_asks_whose_time_is_up(served: Served) -> None:
-    _after(served, {"op": "add_node", "node": "n3", "capacity": {"vcore": 1}})
-    _after(served, {"op": "add_app", "app": "t", "queue": "root.dev"})
+    _records_of(served, {"op": "add_node", "node": "n3", "capacity": {"vcore": 1}})
+    _records_of(served, {"op": "add_app", "app": "t", "queue": "root.dev"})
     before = _batch(served)["HighestID"]
     late = date_text(time.time_ns() // 1_000 + 500_000)
-    _after(served, _ask("t", "runs", run_limit=1), _ask("t", "late", 9, start_by=late))
+    _records_of(served, _ask("t", "runs", run_limit=1), _ask("t", "late", 9, start_by=late))
     decisions_until(served.client, app="t", ask="late", reason="expired")
     decisions_until(served.client, app="t", ask="runs", reason="run_limit")
     found = [_short(one) for one in _batch(served, f"?start={before}")["EventRecords"]]
@@ -164,24 +164,26 @@ def test_asks_whose_time_is_up(served: Served) -> None:
         "2/3/502 t (runs)",
         "3/3/303 n3 (runs)",
     ]
-    _after(served, {"op": "remove_app", "app": "t"}, {"op": "remove_node", "node": "n3"})
+    _records_of(served, {"op": "remove_app", "app": "t"}, {"op": "remove_node", "node": "n3"})
 
 
 # REST-15
-def test_why_an_ask_is_not_running_is_told_when_it_changes(served: Served) -> None:
-    def told(before: int) -> list[tuple[str, str]]:
+def test_a_change_of_why_an_ask_is_not_running_is_an_event(served: Served) -> None:
+    def reasons_since(before: int) -> list[tuple[str, str]]:
         found = _batch(served, f"?start={before}")["EventRecords"][1:]
         return [
             (_short(one), one["message"].partition(":")[0]) for one in found if one["type"] == 1
         ]
 
-    _after(served, {"op": "add_app", "app": "w", "queue": "root.dev"})
+    _records_of(served, {"op": "add_app", "app": "w", "queue": "root.dev"})
     before = _batch(served)["HighestID"]
-    _after(served, _ask("w", "k", 1, selector={"disk": "none"}))
-    assert told(before) == [("1/0/0 k (w)", "NeverFits")]
+    _records_of(served, _ask("w", "k", 1, selector={"disk": "none"}))
+    assert reasons_since(before) == [("1/0/0 k (w)", "NeverFits")]
     node = {"op": "add_node", "node": "n7", "capacity": {"vcore": 1}, "attributes": {"disk": "x"}}
-    _after(served, node)
-    assert told(before) == [("1/0/0 k (w)", "NeverFits")]  # as before, so it is not told again
+    _records_of(served, node)
+    assert reasons_since(before) == [
+        ("1/0/0 k (w)", "NeverFits")
+    ]  # as before, so there is no new event
     with served.client.stream("GET", "/ws/v1/events/stream") as answer:
         lines = answer.iter_lines()
         next(lines)
@@ -189,7 +191,7 @@ def test_why_an_ask_is_not_running_is_told_when_it_changes(served: Served) -> No
         while (one := json.loads(next(lines)))["type"] != 1:
             pass
         assert (_short(one), one["message"].partition(":")[0]) == ("1/0/0 l (w)", "NeverFits")
-    _after(served, {"op": "remove_app", "app": "w"}, {"op": "remove_node", "node": "n7"})
+    _records_of(served, {"op": "remove_app", "app": "w"}, {"op": "remove_node", "node": "n7"})
 
 
 # REST-15
@@ -207,9 +209,9 @@ def test_queues_tell_of_themselves(served: Served) -> None:
         while "4/2/401 root.new.q" not in found:
             found.append(_short(json.loads(next(lines))))
         served.client.post("/api/v1/events", json=[{"op": "remove_app", "app": "d"}])
-        told: list[str] = []
-        while "4/3/401 root.new.q" not in told:
-            told.append(_short(json.loads(next(lines))))
+        after: list[str] = []
+        while "4/3/401 root.new.q" not in after:
+            after.append(_short(json.loads(next(lines))))
 
 
 # REST-16
@@ -260,7 +262,7 @@ def test_a_stream_begins_with_the_latest(served: Served) -> None:
 # REST-17
 def test_there_are_only_so_many_streams(served: Served) -> None:
     path = "/ws/v1/events/stream"
-    readers: list[Iterator[str]] = []  # A reader that nobody has ends its stream.
+    readers: list[Iterator[str]] = []  # A reader without a reference ends its stream.
     with ExitStack() as stack:
         for _ in range(PER_HOST):
             answer = stack.enter_context(served.client.stream("GET", path))

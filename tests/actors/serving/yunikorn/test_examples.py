@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.actors.serving.served import Served
-from tests.actors.serving.yunikorn.contract import GI, kept_scene, lacks, ns
+from tests.actors.serving.yunikorn.contract import GI, keep_scene, lacks, ns
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder: Path = tmp_path_factory.mktemp("scene")
-    state = kept_scene(folder / "state")
+    state = keep_scene(folder / "state")
     with Served(folder, "--state", str(state), config=None) as served:
         yield served
 

@@ -1,4 +1,4 @@
-"""Over all feeds: what is told agrees with itself, with the snapshot, and with the decisions.
+"""Over all feeds: the answers agree with each other, with the snapshot, and with the decisions.
 
 Every field has its type.
 """
@@ -22,9 +22,9 @@ from muster_core.decisions import Kind
 from muster_core.events import Event
 from muster_core.snapshots import AskPlace, Snapshot
 from muster_core.structures.steps import all_at_once
-from tests.actors.serving.histories import HeardScheduler, in_ledger, in_state
+from tests.actors.serving.histories import LedgerScheduler, in_ledger, in_state
 from tests.actors.serving.served import Served
-from tests.actors.serving.yunikorn.contract import kept_scene, wrong_in
+from tests.actors.serving.yunikorn.contract import keep_scene, wrong_in
 
 FEEDS: Final = Path(__file__).parents[3] / "feeds"
 ORIGIN_US: Final = 1_795_300_000_000_000
@@ -40,41 +40,41 @@ def _feeds() -> Iterator[str]:
         yield str(path.relative_to(FEEDS))
 
 
-def _played(feed: str) -> HeardScheduler:
-    """Play the events of a feed, those of one instant in one batch; what cannot be read is left."""
-    heard = HeardScheduler()
+def _play(feed: str) -> LedgerScheduler:
+    """Play the events of a feed, those of one instant in one batch; unreadable events are skipped."""
+    scheduler = LedgerScheduler()
     events: list[Event] = []
     now_us = 0
     for item in read_feed(FEEDS / feed):
         if item.at_us > now_us and events:
-            heard.batch(now_us, events)
+            scheduler.batch(now_us, events)
             events = []
         now_us = max(now_us, item.at_us)
         if isinstance(item.content, Event):
             events.append(item.content)
-    heard.batch(now_us, events)
-    return heard
+    scheduler.batch(now_us, events)
+    return scheduler
 
 
 @pytest.mark.parametrize("folder", sorted({Path(feed).parent.name for feed in _feeds()}))
-def test_what_is_told_agrees(folder: str) -> None:
+def test_all_answers_agree(folder: str) -> None:
     feeds = [feed for feed in _feeds() if Path(feed).parent.name == folder]
     played = 0
     for feed in feeds:
         try:
-            heard = _played(feed)
+            scheduler = _play(feed)
         except FeedError:
             continue  # It is not a feed as a whole, and that is what it shows.
         played += 1
-        _agrees(heard, feed)
+        _check_agreement(scheduler, feed)
     assert played > len(feeds) // 2
 
 
-def _agrees(heard: HeardScheduler, feed: str) -> None:
-    snapshot = heard.plain.snapshot()
-    assert in_ledger(heard.ledger) == in_state(snapshot), feed
-    seen = YuniKornState(heard.plain.machine, heard.ledger, ORIGIN_US, ORIGIN_US, "muster")
-    now_us = heard.plain.machine.now_us
+def _check_agreement(scheduler: LedgerScheduler, feed: str) -> None:
+    snapshot = scheduler.plain.snapshot()
+    assert in_ledger(scheduler.ledger) == in_state(snapshot), feed
+    seen = YuniKornState(scheduler.plain.machine, scheduler.ledger, ORIGIN_US, ORIGIN_US, "muster")
+    now_us = scheduler.plain.machine.now_us
     dump = all_at_once(everything(seen, now_us))
     dump |= {"logLevel": "INFO", "config": {}, "eventStreams": []}
     assert wrong_in("{dump}", dump, feed) == []
@@ -84,7 +84,7 @@ def _agrees(heard: HeardScheduler, feed: str) -> None:
         _check_queue(root, snapshot, feed)
     _check_applications(dump, snapshot, feed)
     _check_rest(seen, snapshot, feed)
-    _check_events(heard, feed)
+    _check_events(scheduler, feed)
 
 
 # REST-6
@@ -102,7 +102,7 @@ def _check_partition(dump: JsonObject, snapshot: Snapshot, feed: str) -> None:
     for node in snapshot.nodes.values():
         whole.update(node.capacity)
     capacity = partition["capacity"]["capacity"]
-    assert {kind: amount for kind, amount in capacity.items() if amount} == _told(whole)
+    assert {kind: amount for kind, amount in capacity.items() if amount} == as_reported(whole)
 
 
 # REST-13
@@ -131,8 +131,8 @@ def _check_queue(queue: JsonObject, snapshot: Snapshot, feed: str) -> None:
     lowest = -(2**31)
     assert queue["currentPriority"] == (lowest if known.priority is None else known.priority)
     assert queue["status"] == ("Draining" if known.draining else "Active")
-    assert _bare(queue["allocatedResource"]) == _told(known.allocated)
-    assert _bare(queue["pendingResource"]) == _told(known.pending)
+    assert _bare(queue["allocatedResource"]) == as_reported(known.allocated)
+    assert _bare(queue["pendingResource"]) == as_reported(known.pending)
     running = [
         name
         for name, app in snapshot.apps.items()
@@ -170,12 +170,12 @@ def _check_applications(dump: JsonObject, snapshot: Snapshot, feed: str) -> None
             "applicationState": "New",
         }
         places: dict[str, str] = {ask.name: str(ask.place) for ask in known.asks}
-        told = {one["allocationKey"]: "requests" for one in app["requests"]}
+        reported = {one["allocationKey"]: "requests" for one in app["requests"]}
         for one in app["allocations"]:
-            told[one["allocationKey"]] = "waiting" if one.get("placeholder") else "bound"
+            reported[one["allocationKey"]] = "waiting" if one.get("placeholder") else "bound"
             assert one["allocationTime"] - one["requestTime"] == one["allocationDelay"] >= 0
-        assert told.keys() == places.keys()
-        for name, place in told.items():
+        assert reported.keys() == places.keys()
+        for name, place in reported.items():
             wanted = {places[name]} if place != "requests" else {"pending", "parked"}
             assert places[name] in (wanted if place == "requests" else {place}), feed
         for one in app["requests"]:
@@ -192,8 +192,8 @@ def _check_rest(seen: YuniKornState, snapshot: Snapshot, feed: str) -> None:
     checks = all_at_once(health(seen))
     assert wrong_in("{health}", checks) == []
     assert checks["Healthy"], (feed, checks)
-    (told,) = all_at_once(utilizations(seen))
-    for one in told["utilizations"]:
+    (utilization,) = all_at_once(utilizations(seen))
+    for one in utilization["utilizations"]:
         with_it = [node for node in snapshot.nodes.values() if one["type"] in node.capacity]
         assert sum(bucket.get("numOfNodes", 0) for bucket in one["utilization"]) == len(with_it)
     names = {app.user for app in snapshot.apps.values()} - {None}
@@ -208,35 +208,37 @@ def _check_rest(seen: YuniKornState, snapshot: Snapshot, feed: str) -> None:
 
 
 # REST-15
-def _check_events(heard: HeardScheduler, feed: str) -> None:
-    ring = heard.ledger.ring
-    told = [event(one, ORIGIN_US) for one in ring.since(0, 10**6)]
-    assert wrong_in("[{event}]", told) == []
-    said = Counter((one["type"], one["eventChangeType"]) for one in told)
-    states = Counter(one.decision.state for one in heard.plain.announced)
-    changes = [one for one in told if one["type"] == 2 and one["eventChangeType"] == 1]
+def _check_events(scheduler: LedgerScheduler, feed: str) -> None:
+    ring = scheduler.ledger.ring
+    events = [event(one, ORIGIN_US) for one in ring.since(0, 10**6)]
+    assert wrong_in("[{event}]", events) == []
+    counts = Counter((one["type"], one["eventChangeType"]) for one in events)
+    states = Counter(one.decision.state for one in scheduler.plain.announced)
+    changes = [one for one in events if one["type"] == 2 and one["eventChangeType"] == 1]
     names = {204: "Accepted", 206: "Running", 207: "Completing", 208: "Completed"}
     by_state = Counter(names[one["eventChangeDetail"]] for one in changes)
     assert by_state == Counter({name: states[name] for name in names.values() if states[name]})
     released = [
         one.decision
-        for one in heard.plain.announced
+        for one in scheduler.plain.announced
         if one.decision.kind is Kind.RELEASED and one.decision.node is not None
     ]
-    freed = [one for one in told if one["eventChangeDetail"] == 303 and one["eventChangeType"] == 3]
+    freed = [
+        one for one in events if one["eventChangeDetail"] == 303 and one["eventChangeType"] == 3
+    ]
     assert Counter((one["objectID"], one["referenceID"]) for one in freed) == Counter(
         (one.node, one.ask) for one in released
     ), feed
-    assert said[3, 2] >= len(_bound(heard)), feed
+    assert counts[3, 2] >= len(_bound(scheduler)), feed
 
 
-def _bound(heard: HeardScheduler) -> set[tuple[str | None, str | None]]:
-    found = (one.decision for one in heard.plain.announced if one.decision.kind is Kind.BOUND)
+def _bound(scheduler: LedgerScheduler) -> set[tuple[str | None, str | None]]:
+    found = (one.decision for one in scheduler.plain.announced if one.decision.kind is Kind.BOUND)
     return {(one.app, one.ask) for one in found}
 
 
-def _told(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Give amounts as clients are told of them."""
+def as_reported(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return amounts as answers have them."""
     return {kind: min(amount, LARGEST) for kind, amount in amounts.items() if amount}
 
 
@@ -246,9 +248,9 @@ def _bare(amounts: Mapping[str, Any]) -> dict[str, int]:
 
 # REST-10
 def test_only_a_few_asks_have_all_their_reasons() -> None:
-    heard = _played("reasons/never_fits.yaml")
-    view = heard.plain.machine.view
-    seen = YuniKornState(heard.plain.machine, heard.ledger, ORIGIN_US, ORIGIN_US, "muster")
+    scheduler = _play("reasons/never_fits.yaml")
+    view = scheduler.plain.machine.view
+    seen = YuniKornState(scheduler.plain.machine, scheduler.ledger, ORIGIN_US, ORIGIN_US, "muster")
     apps = [all_at_once(application(seen, app)) for app in view.apps.values()]
     logs = [one["allocationLog"] for app in apps for one in app["requests"]]
     assert any(": " in log[0]["message"] for log in logs)
@@ -301,7 +303,7 @@ _EVENTS = [
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("fields")
-    state = kept_scene(folder / "state")
+    state = keep_scene(folder / "state")
     with Served(folder, "--state", str(state), config=None) as served:
         answer = served.client.post("/api/v1/events", json=_EVENTS)
         assert [one["error"] for one in answer.json()] == [None] * len(_EVENTS)
@@ -380,7 +382,7 @@ def test_a_node_is_named_by_its_attributes(served: Served) -> None:
     assert node["utilized"] == {"vcore": 100, "nvidia.com/gpu": 0}
 
 
-def test_a_required_node_is_told(served: Served) -> None:
+def test_a_required_node_is_shown(served: Served) -> None:
     (request,) = served.client.get(f"{_P}/application/made").json()["requests"]
     assert request["requiredNodeId"] == "node-x"
     assert request["priority"] == "0"

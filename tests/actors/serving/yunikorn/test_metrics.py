@@ -90,13 +90,13 @@ def _is_json(answer: httpx.Response) -> bool:
 
 
 def _largest_sample(text: str) -> int:
-    """Give the largest value in a text of metrics."""
+    """Return the largest value in a text of metrics."""
     values = [line.rpartition(" ")[2] for line in text.splitlines() if not line.startswith("#")]
     return max((abs(int(value)) for value in values if value.lstrip("-").isdigit()), default=0)
 
 
 def _largest(text: str) -> int:
-    """Give the largest integer in a text of JSON, whatever its sign."""
+    """Return the largest integer in a text of JSON, whatever its sign."""
     found = [0]
 
     def note(written: str) -> int:
@@ -114,7 +114,7 @@ def test_no_sum_is_too_large(tmp_path: Path) -> None:
         assert all(one["ok"] for one in answer.json())
         config = {"partitions": [{"name": "default", "queues": [_ROOT]}]}
         served.client.post("/api/v1/events", json=[{"op": "configure", "config": config}])
-        told = 0
+        at_limit = 0
         for form, (method, _) in PATHS.items():
             path = re.sub(r"\{(\w)\w*\}", lambda found: _NAMES[found[1]], form)
             if method == "GET" and not form.endswith(("stream", "stack")):
@@ -122,8 +122,8 @@ def test_no_sum_is_too_large(tmp_path: Path) -> None:
                 assert found.status_code in {200, 404}, found.text
                 largest = _largest(found.text) if _is_json(found) else _largest_sample(found.text)
                 assert largest <= _MOST, path
-                told += largest == _MOST
-    assert told >= 15
+                at_limit += largest == _MOST
+    assert at_limit >= 15
 
 
 S = 1_000_000

@@ -41,20 +41,20 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-def _wrong(answer: httpx.Response) -> tuple[int, str]:
-    """Give the status and the message of an error, whose fields are all as they must be."""
+def _error_of(answer: httpx.Response) -> tuple[int, str]:
+    """Return the status and the message of an error, whose fields are all as they must be."""
     made = answer.json()
     assert answer.headers["content-type"] == "application/json; charset=UTF-8"
-    told = made["message"]
+    message = made["message"]
     assert made == {
         "status_code": answer.status_code,
-        "message": told,
-        "description": told,
+        "message": message,
+        "description": message,
         "StatusCode": answer.status_code,
-        "Message": told,
-        "Description": told,
+        "Message": message,
+        "Description": message,
     }
-    return answer.status_code, told
+    return answer.status_code, message
 
 
 # REST-3
@@ -82,7 +82,7 @@ def _wrong(answer: httpx.Response) -> tuple[int, str]:
     ],
 )
 def test_what_is_unknown_is_404(served: Served, path: str, message: str) -> None:
-    assert _wrong(served.client.get(path)) == (404, message)
+    assert _error_of(served.client.get(path)) == (404, message)
 
 
 # REST-3
@@ -108,7 +108,7 @@ def test_what_is_unknown_is_404(served: Served, path: str, message: str) -> None
     ],
 )
 def test_what_can_never_be_is_400(served: Served, path: str) -> None:
-    status, message = _wrong(served.client.get(path))
+    status, message = _error_of(served.client.get(path))
     assert status == 400
     assert message
 
@@ -124,9 +124,9 @@ def test_a_user_who_is_there_has_any_name(served: Served, name: str) -> None:
     assert answer.json()["userName"] == "1 of/us"
 
 
-def test_users_and_groups_that_can_never_be_are_told_so(served: Served) -> None:
-    assert _wrong(served.client.get(f"{_P}/usage/user/1"))[1] == "Invalid user name"
-    assert _wrong(served.client.get(f"{_P}/usage/group/1"))[1] == "Invalid group name"
+def test_users_and_groups_that_can_never_be_are_refused_as_such(served: Served) -> None:
+    assert _error_of(served.client.get(f"{_P}/usage/user/1"))[1] == "Invalid user name"
+    assert _error_of(served.client.get(f"{_P}/usage/group/1"))[1] == "Invalid group name"
 
 
 # REST-2
@@ -207,7 +207,7 @@ def test_a_wrong_method_is_405(served: Served, method: str, path: str, allow: st
 
 
 # REST-1
-def test_one_slash_too_many_is_told(served: Served) -> None:
+def test_one_slash_too_many_is_reported(served: Served) -> None:
     for path in ("/ws/v1/clusters", f"{_P}/queue/root.a%252Fb%2523c"):
         answer = served.client.get(f"{path}/?x=1")
         assert (answer.status_code, answer.headers["location"]) == (301, f"{path}?x=1")
@@ -269,7 +269,7 @@ def test_whole_numbers_have_no_fraction(served: Served) -> None:
 
 
 # REST-1
-def test_other_web_sites_may_read_only_if_told_to(
+def test_other_web_sites_may_read_only_with_the_option(
     served: Served, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     assert not [name for name in served.client.get("/ws/v1/clusters").headers if "allow" in name]
@@ -279,8 +279,8 @@ def test_other_web_sites_may_read_only_if_told_to(
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-origin"] == "*"
         assert answer.headers["access-control-allow-methods"] == "GET, OPTIONS"
-        asked = "X-Requested-With,Content-Type,Accept,Origin"
-        assert answer.headers["access-control-allow-headers"] == asked
+        headers = "X-Requested-With,Content-Type,Accept,Origin"
+        assert answer.headers["access-control-allow-headers"] == headers
         answer = other.client.options("/ws/v1/validate-conf", headers=origin)
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-methods"] == "OPTIONS, POST"
