@@ -1,7 +1,7 @@
 """Warnings about properties without effect: a ``backfill.depth`` or a ``queue.weight`` for nothing.
 
 The warnings that the scheduler announces do not change. These ones are for authors of files, and
-come beside the others in ``Configuration.told``.
+come beside the others in ``Configuration.located_warnings``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def with_idle_warnings(
             for name, message in idle.get(named, ()):
                 owner["properties"].fields()[name].warn(f"{named}: {message}")
     warnings = (warned.problem for warned in report.warnings)
-    return attrs.evolve(configuration, told=(*configuration.told, *warnings))
+    return attrs.evolve(
+        configuration, located_warnings=(*configuration.located_warnings, *warnings)
+    )
 
 
 # SHARE-18

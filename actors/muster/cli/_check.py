@@ -269,7 +269,7 @@ class ConfigurationVerdict:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """The warnings about a valid configuration."""
-        return () if self.configuration is None else self.configuration.told
+        return () if self.configuration is None else self.configuration.located_warnings
 
 
 # COMMAND-3

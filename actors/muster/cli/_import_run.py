@@ -368,7 +368,7 @@ def _check_queues(config: str, workload: Workload) -> None:
         configuration = read_configuration(config)
     except OSError as error:
         raise FeedError(config, f"cannot be read: {error.strerror}") from None
-    for warning in configuration.told:
+    for warning in configuration.located_warnings:
         complain(warning_line(warning.file or config, warning.line, warning.path, warning.message))
     if configuration.placement_rules:
         return

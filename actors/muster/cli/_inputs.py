@@ -356,7 +356,7 @@ def warnings_of(name: str, configuration: Configuration) -> Iterable[Warned]:
     """Return the warnings about a configuration."""
     return [
         Warned(name_of(name), warning.line, warning.path, warning.message)
-        for warning in configuration.told
+        for warning in configuration.located_warnings
     ]
 
 

@@ -149,7 +149,9 @@ def _placed(configuration: Configuration) -> Configuration:
     """Return a configuration whose warnings have their paths in the event."""
     return attrs.evolve(
         configuration,
-        told=tuple(attrs.evolve(one, path=_path(one.path)) for one in configuration.told),
+        located_warnings=tuple(
+            attrs.evolve(one, path=_path(one.path)) for one in configuration.located_warnings
+        ),
         types=tuple(attrs.evolve(one, path=_path(one.path)) for one in configuration.types),
     )
 

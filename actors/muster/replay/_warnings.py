@@ -293,7 +293,7 @@ class FeedWarnings:
     def _configures(self, index: int, configuration: Configuration) -> None:
         """Pass on the warnings of a configuration, and look at its types."""
         self.configured.add(index)
-        for warning in configuration.told:
+        for warning in configuration.located_warnings:
             self._warn(
                 FeedWarning(warning.file, index, warning.line, warning.path, warning.message)
             )

@@ -413,7 +413,7 @@ def load_configuration(
         quota_preemption=chosen.quota_preemption,
         placement_rules=chosen.placement_rules,
         warnings=tuple(warned.problem.message for warned in warnings),
-        told=tuple(_with_guess(warned) for warned in with_places),
+        located_warnings=tuple(_with_guess(warned) for warned in with_places),
         types=tuple(named for _, named in types),
         typical=chosen.typical,
     )

@@ -369,8 +369,8 @@ class Configuration:
         quota_preemption: ``preemption.quotapreemptionenabled``.
         placement_rules: Its ``placementrules``; empty if applications name their queues.
         warnings: Messages for an operator, in the order of the text; they are announced.
-        told: The same warnings with their places, and those about names that look like a slip,
-            which are for the author of the text and not announced.
+        located_warnings: The same warnings with their places, and those for the author of the text
+            alone, which are not announced: about names that look like a slip, and idle properties.
         types: The resource types that it names, in the order of the text.
         typical: The typical asks for ``fgd``; empty if they are learned.
     """
@@ -385,6 +385,6 @@ class Configuration:
     placement_rules: tuple[PlacementRule, ...] = ()
     warnings: tuple[str, ...] = ()
     # Lines do not count when two configurations are compared.
-    told: tuple[Problem, ...] = attrs.field(default=(), eq=False)
+    located_warnings: tuple[Problem, ...] = attrs.field(default=(), eq=False)
     types: tuple[NamedType, ...] = attrs.field(default=(), eq=False)
     typical: tuple[TypicalAsk, ...] = ()

@@ -279,7 +279,7 @@ partitions:
 def problems_of(text: str) -> tuple[Problem, ...]:
     configuration = parse_configuration(text, file="queues.yaml")
     assert configuration.warnings == ()  # Nothing is announced.
-    return configuration.told
+    return configuration.located_warnings
 
 
 def queues(*written: str) -> str:
@@ -413,8 +413,8 @@ def test_only_the_partition_that_runs_is_checked() -> None:
         "{name: default, queues: [{name: a}]}]"
     )
 
-    assert parse_configuration(text).told == ()
-    assert len(parse_configuration(text, partition="p").told) == 1
+    assert parse_configuration(text).located_warnings == ()
+    assert len(parse_configuration(text, partition="p").located_warnings) == 1
 
 
 def test_a_configuration_in_a_feed() -> None:
@@ -423,7 +423,7 @@ def test_a_configuration_in_a_feed() -> None:
 
     [item] = read_feed(BytesIO(feed.encode()))
     assert isinstance(item.content, Configure)
-    [problem] = item.content.config.told
+    [problem] = item.content.config.located_warnings
     assert (problem.line, problem.path) == (
         4,
         "config.partitions[0].queues[0].properties.backfill.depth",

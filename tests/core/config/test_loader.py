@@ -281,7 +281,7 @@ def test_what_an_unknown_property_may_mean_is_reported_and_not_announced() -> No
 
     [message] = configuration.warnings
     assert message.endswith("unknown property 'prioritypolicy' is kept, without effect")
-    [problem] = configuration.told
+    [problem] = configuration.located_warnings
     assert problem.message.startswith(f"{message}; did you mean priority.policy")
     assert (problem.file, problem.line) == ("f.yaml", 3)
     assert problem.path == "partitions[0].queues[0].properties.prioritypolicy"
@@ -300,7 +300,7 @@ def test_an_option_of_slurm_as_a_property(name: str, meant: str) -> None:
     queue = {"name": "a", "properties": {name: "01:00:00"}}
     configuration = load_configuration({"partitions": [{"queues": [queue]}]})
 
-    [problem] = configuration.told
+    [problem] = configuration.located_warnings
     assert problem.message.endswith(f"kept, without effect; did you mean {meant}?")
 
 

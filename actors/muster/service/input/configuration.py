@@ -176,7 +176,7 @@ def problems_of(problems: Sequence[ConfigProblem]) -> list[dict[str, object]]:
 
 def warnings_of(configuration: Configuration) -> list[dict[str, object]]:
     """Return the warnings about a configuration as maps."""
-    return problems_of(configuration.told)
+    return problems_of(configuration.located_warnings)
 
 
 # INPUT-12

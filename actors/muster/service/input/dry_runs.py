@@ -180,7 +180,9 @@ def compare_history(
         raise Problem(409, message) from None
     except FeedError as error:
         raise Problem(409, f"the history cannot be compared: {error.problem}") from None
-    warnings = [Warned("", one.line, one.path, one.message) for one in configuration.told]
+    warnings = [
+        Warned("", one.line, one.path, one.message) for one in configuration.located_warnings
+    ]
     span = {"since": iso_date(begins_us), "until": iso_date(now_us)}
     return {**span, **as_map([result], names, {"": left_out}, warnings)}
 
