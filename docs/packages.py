@@ -22,12 +22,12 @@ PROJECT: Final = Path(__file__).resolve().parent.parent
 ROOTS: Final = (PROJECT / "core", PROJECT / "actors")
 
 # All lengths are in pixels.
-WIDTH, BOX_WIDTH, BEND_WIDTH, GAP, BETWEEN, MARGIN = 980, 220, 20, 22, 46, 20
+LEAST_WIDTH, BOX_WIDTH, BEND_WIDTH, GAP, BETWEEN, MARGIN = 980, 184, 10, 14, 46, 20
 TITLE, LINE = 22, 15
-CHARACTERS: Final = 31
+CHARACTERS: Final = 26
 """How many characters of what a package is for fit in a line of its box."""
 
-MOST_LINES: Final = 4
+MOST_LINES: Final = 5
 """How many such lines a box has at most."""
 
 STYLE: Final = """\
@@ -61,8 +61,14 @@ class Plan:
 PUBLIC_CORE: Final = frozenset(
     {"decisions", "errors", "events", "reasons", "resources", "snapshots"}
 )
+SINGLE_MODULES: Final = frozenset(
+    {
+        *("__main__", "_bind_options", "_collector", "_errors", "_gang_runs", "_idle_properties"),
+        *("_keeper", "_leases", "_pod_identity", "_pure", "_version", "_yaml"),
+    }
+)
 PLANS: Final[Mapping[str, Plan]] = {
-    "packages.svg": Plan("muster", frozenset({"__main__", "_version", "_yaml"}), "muster_core"),
+    "packages.svg": Plan("muster", SINGLE_MODULES, "muster_core"),
     "packages-core.svg": Plan("muster_core", PUBLIC_CORE | {"enumerations"}),
     "packages-view.svg": Plan("muster_core.view"),
 }
@@ -241,11 +247,16 @@ def width_of(place: Place) -> int:
     return BOX_WIDTH if isinstance(place, str) else BEND_WIDTH
 
 
-def left_edges(rows: list[list[Place]]) -> dict[Place, float]:
-    """Return the left edge of each place; every floor is centred."""
+def width_of_row(row: list[Place]) -> int:
+    """Return the width of a floor."""
+    return sum(map(width_of, row)) + (len(row) - 1) * GAP
+
+
+def left_edges(rows: list[list[Place]], width: int) -> dict[Place, float]:
+    """Return the left edge of each place in a picture; every floor is centred."""
     found: dict[Place, float] = {}
     for row in rows:
-        left = (WIDTH - sum(map(width_of, row)) - (len(row) - 1) * GAP) / 2
+        left = (width - width_of_row(row)) / 2
         for one in row:
             found[one] = left
             left += width_of(one) + GAP
@@ -285,7 +296,8 @@ def picture(plan: Plan) -> str:
     rows = in_rows(packages)
     texts = {package: purpose(plan, package) for package in packages}
     height = {package: TITLE + LINE * len(text) + 14 for package, text in texts.items()}
-    left, top = left_edges(rows), dict[Place, float]()
+    width = max(LEAST_WIDTH, 2 * MARGIN + max(map(width_of_row, rows)))
+    left, top = left_edges(rows, width), dict[Place, float]()
     bottom, down = dict[Place, float](), float(MARGIN)
     for row in rows:
         deepest = max(height[one] for one in row if isinstance(one, str))
@@ -295,9 +307,9 @@ def picture(plan: Plan) -> str:
         down += deepest + BETWEEN
     whole = down - BETWEEN + MARGIN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {whole:g}" width="{WIDTH}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole:g}" width="{width}">',
         STYLE,
-        f'<rect class="page" width="{WIDTH}" height="{whole:g}"/>',
+        f'<rect class="page" width="{width}" height="{whole:g}"/>',
     ]
     found = ways(packages)
     leaves, enters = ports(found, left, leaving=True), ports(found, left, leaving=False)

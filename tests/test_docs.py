@@ -306,6 +306,20 @@ def test_no_package_imports_one_on_its_floor_or_above(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_everything_is_within_the_picture(plan: Plan) -> None:
+    drawn = packages.picture(plan)
+    found = re.search(r'viewBox="0 0 (\d+) ', drawn)
+    assert found is not None
+    boxes = [float(left) for left in re.findall(r'<rect x="([^"]+)"', drawn)]
+    curves = " ".join(re.findall(r'<path d="([^"]+)"/>', drawn))
+    across = [float(number) for number in re.findall(r"[MC ](-?[\d.]+) -?[\d.]+", curves)]
+
+    assert len(boxes) == len(packages.imports(plan))
+    assert min(*boxes, *across) >= 0
+    assert max(*(left + packages.BOX_WIDTH for left in boxes), *across) <= int(found[1])
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_every_package_says_what_it_is_for(plan: Plan) -> None:
     assert [
         package for package in packages.imports(plan) if not packages.purpose(plan, package)
