@@ -122,7 +122,8 @@ def test_it_begins_here_with_the_path_of_here(
             "ended, since it has run for as long as it may",
         ),
         (
-            ("--cpus", "100000", "--start-by", "500ms", "true"),
+            # Long enough for a slow machine to submit it.
+            ("--cpus", "100000", "--start-by", "3s", "true"),
             126,
             "not started: its time to start is over",
         ),
