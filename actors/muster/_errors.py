@@ -128,7 +128,6 @@ class LaggedError(MusterError):
         self.missed = missed
 
 
-@final
 class StoreError(MusterError):
     """A state directory cannot be used, or what is in it is damaged.
 
@@ -142,6 +141,11 @@ class StoreError(MusterError):
     def __init__(self, message: str, path: Path) -> None:
         super().__init__(f"{path}: {message}")
         self.path = path
+
+
+@final
+class DecidedOtherwiseError(StoreError):
+    """A batch of a state directory is decided otherwise by this version."""
 
 
 class WorkFailedError(MusterError):

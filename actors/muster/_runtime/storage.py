@@ -24,7 +24,7 @@ import attrs
 import outcome
 import trio
 
-from muster._errors import StoreError
+from muster._errors import DecidedOtherwiseError, StoreError
 from muster._runtime.clock import PIECE, Clock, Pace
 from muster._runtime.store_options import StoreOptions
 from muster._version import __version__
@@ -189,7 +189,8 @@ async def recover(batches: Batches, kept: StoredState, pace: Pace, threaded: Run
         How many events were let in again.
 
     Raises:
-        StoreError: If a batch is damaged, or if it decides otherwise today.
+        StoreError: If a batch is damaged.
+        DecidedOtherwiseError: If a batch is decided otherwise today.
     """
     found = kept.reader.batches(after=kept.checkpoint)
     events = 0
@@ -222,13 +223,15 @@ def decoded_batches(found: Iterator[KeptBatch]) -> list[KeptBatch]:
     return some
 
 
-def _difference_error(path: Path, version: str, difference: ReplayDifference) -> StoreError:
+def _difference_error(
+    path: Path, version: str, difference: ReplayDifference
+) -> DecidedOtherwiseError:
     """Return the error for a batch that decides otherwise today."""
     what = (
         f"{difference}. Muster {version} wrote it, and this is Muster {__version__}: "
         f"start the version that wrote it, or begin in a new directory"
     )
-    return StoreError(what, path)
+    return DecidedOtherwiseError(what, path)
 
 
 REQUESTS_US: Final = 86_400_000_000
@@ -373,7 +376,7 @@ class Storage:
 
     async def difference(
         self, kept: KeptBatch, decided: DecidedBatch, version: str
-    ) -> StoreError | None:
+    ) -> DecidedOtherwiseError | None:
         """Return the error for a batch of the leader that is decided otherwise here, or None.
 
         Args:

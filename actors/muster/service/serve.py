@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from muster._collector import keep_loaded
-from muster._errors import BrokenSchedulerError, StoreError
+from muster._errors import BrokenSchedulerError, DecidedOtherwiseError, StoreError
 from muster._runtime.clock import WallClock
 from muster._surface.allocation import BIND_ATTEMPTS, BIND_TIMEOUT_S
 from muster._surface.open import Parts, open_parts, store_options
@@ -294,7 +294,7 @@ class _ServiceRun:
             # What follows reads it before it is opened for writing.
             await trio.to_thread.run_sync(bring_directory_up_to_date, options.state)
         if options.lease is None or options.state is None:
-            await self._run_as(options.follow)
+            await self._run_and_report(options.follow)
             return
         async with (
             Election.of(options.lease, self.leadership, options.state) as self._election,
@@ -305,8 +305,18 @@ class _ServiceRun:
             self.followers.check_lead = self._election.check
             if follow is None:
                 nursery.start_soon(self._election.hold)
-            await self._run_as(follow)
+            await self._run_and_report(follow)
             nursery.cancel_scope.cancel()
+
+    # REPLICA-6
+    async def _run_and_report(self, follow: str | None) -> None:
+        """Run the scheduler; its leader learns if a batch is decided otherwise here."""
+        try:
+            await self._run_as(follow)
+        except* DecidedOtherwiseError as found:
+            if self._following is not None:
+                await self._following.report_difference(str(_ungrouped(found)))
+            raise
 
     async def _run_as(self, follow: str | None) -> None:
         """Run the scheduler of a server that leads, or follows the one at an address."""

@@ -327,9 +327,9 @@ class Followers:
     def note_difference(self, name: str, difference: str) -> None:
         """Note that a follower has ended, since it decided otherwise."""
         self.differences += 1
-        follower = self._known.get(name)
-        if follower is not None:
-            follower.difference = difference
+        # It may have found the difference in its own store, before it asked for batches.
+        self._known.setdefault(name, Follower(name)).difference = difference
+        self._forget()
         _LOG.error(
             "follower %s decides otherwise, and has ended: %s", name, difference, extra=_CHANGE
         )

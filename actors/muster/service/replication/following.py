@@ -19,7 +19,6 @@ import httpx
 import trio
 from typing_extensions import override
 
-from muster._errors import StoreError
 from muster._runtime.calls import Follow, Lead
 from muster._version import __version__
 from muster.service.payloads import as_json
@@ -365,7 +364,8 @@ class Following:
 
         Raises:
             FollowError: If the leader has removed what comes next, or went another way.
-            StoreError: If a batch is decided otherwise here.
+            DecidedOtherwiseError: If a batch is decided otherwise here.
+            StoreError: If a batch cannot be written.
         """
         wait_s = _FIRST_WAIT_S
         try:
@@ -430,7 +430,7 @@ class Following:
         send, receive = trio.open_memory_channel[BatchGroup](_GROUPS)
         async with trio.open_nursery() as nursery:
             async with trio.open_nursery() as deciding:
-                deciding.start_soon(self._decide, client, leader, receive)
+                deciding.start_soon(self._decide, client, receive)
                 nursery.start_soon(self._acknowledge, leader)
                 async with send:
                     await self._read(client, response, send)
@@ -471,7 +471,6 @@ class Following:
     async def _decide(
         self,
         client: Client,
-        leader: httpx.AsyncClient,
         receive: trio.MemoryReceiveChannel[BatchGroup],
     ) -> None:
         """Decide batches again as they come."""
@@ -485,17 +484,7 @@ class Following:
                 batches, requests = self._kept_batches(groups)
             else:
                 batches, requests = await trio.to_thread.run_sync(self._kept_batches, groups)
-            try:
-                await client.call(Follow(batches, requests, self._leadership.term, self._version))
-            except StoreError as error:
-                with suppress(httpx.HTTPError), trio.CancelScope(shield=True):
-                    fields = {
-                        "follower": self.name,
-                        "batch": self._last.batch,
-                        "difference": str(error),
-                    }
-                    await leader.post(f"{_PATH}/acknowledged", json=fields, timeout=_TELL_S)
-                raise
+            await client.call(Follow(batches, requests, self._leadership.term, self._version))
             last = batches[-1]
             self._last = Anchor(last.number, last.at_us, last.last_seq, last.digest)
             self._note_level(trio.current_time())
@@ -512,6 +501,14 @@ class Following:
                 await leader.post(f"{_PATH}/acknowledged", content=acknowledgements, headers=_LINES)
             )
             sent = acknowledgements.sent
+
+    # REPLICA-6
+    async def report_difference(self, difference: str) -> None:
+        """Report to the leader, if it answers, that this server decides otherwise, and ends."""
+        fields = {"follower": self.name, "batch": self._last.batch, "difference": difference}
+        with suppress(httpx.HTTPError, OSError), trio.move_on_after(_TELL_S):
+            async with self._address.open(self._leadership.term) as leader:
+                await leader.post(f"{_PATH}/acknowledged", json=fields)
 
     def _kept_batches(
         self, groups: Sequence[BatchGroup]

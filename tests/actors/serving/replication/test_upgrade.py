@@ -225,6 +225,26 @@ def test_a_version_that_decides_otherwise_ends(tmp_path: Path) -> None:
     assert digest(tmp_path / "follower")[0] == kept
 
 
+def test_a_difference_in_its_own_store_is_reported_as_well(tmp_path: Path) -> None:
+    # REPLICA-6
+    other_code = version(tmp_path, DECIDES_OTHERWISE)
+    with leader(tmp_path) as one:
+        enter(one, NODE, {**NODE, "node": "m"}, APP, asks("same", 1))
+        with follower(tmp_path, one) as other:
+            level(one, other)
+            enter(one, asks("x", 1))
+            level(one, other)
+            kept = get(one, "/api/v1/replica")["batch"]
+            other.kill()
+        with serve(tmp_path, "follower", one, other_code, until_ready=False) as other:
+            line = other.line("decides otherwise today")
+            check_difference(line, kept, ("n", "m"), (muster.__version__, OTHER))
+            assert other.process.wait(60) == 2
+            other.kill()
+        until(lambda: role(one)["differences"] == 1)
+        check_difference(role(one)["difference"], kept, ("n", "m"), (muster.__version__, OTHER))
+
+
 def check_difference(
     text: str, batch: int, nodes: tuple[str, str], versions: tuple[str, str]
 ) -> None:
