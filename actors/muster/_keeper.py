@@ -80,7 +80,7 @@ def started_at(pid: int) -> int | None:
 
     Returns:
         The instant; -1 if there is no such process, or it has ended and was not reaped yet; None
-        where nobody can tell.
+        on a system without ``/proc``.
     """
     if not os.path.exists(f"{_PROC}/self/stat"):
         return None
@@ -504,8 +504,8 @@ class _PipeKeeper:
     def _look_for_daemon(self) -> None:
         """Give no more grace when Ray's daemon has gone, after the worker.
 
-        Its node is lost then: the same work may soon begin on another node, and nobody would wait
-        for the end of this one.
+        Its node is lost then: the same work may soon begin on another node, which does not wait for
+        the end of this one.
         """
         if started_at(self._job["parent"]) != self._job["parent_at"]:
             self._command.kill()

@@ -22,7 +22,7 @@ from muster.cli._inputs import (
     print_warnings,
     read_configuration,
     since_option,
-    warn_of_uncounted,
+    uncounted_warning,
     warnings_of,
 )
 from muster.cli._options import (
@@ -277,7 +277,7 @@ class ComparisonInputs:
         """Yield how much usage each configuration does not count."""
         for (_, config), side in zip(self.arguments.sides, self.found, strict=False):
             if config is not None and side.usage_left_out:
-                yield warn_of_uncounted(self.arguments.configs[config], side.usage_left_out)
+                yield uncounted_warning(self.arguments.configs[config], side.usage_left_out)
 
     def shared_origin_us(self) -> int | None:
         """Return the origin of all inputs, in microseconds since 1970; None if they differ."""

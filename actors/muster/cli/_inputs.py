@@ -382,7 +382,7 @@ def print_left_out(feed: str, left_out: Sequence[LeftOut]) -> None:
 
 
 # COMMAND-35
-def warn_of_uncounted(config: str, number: int) -> Warned:
+def uncounted_warning(config: str, number: int) -> Warned:
     """Return the warning that a configuration does not count so many `set_usage`."""
     message = f"{number:,} `set_usage` left out, as no usage.half.life or usage.users counts it"
     return Warned(name_of(config), None, "", message)

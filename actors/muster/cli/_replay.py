@@ -35,7 +35,7 @@ from muster.cli._inputs import (
     print_warnings,
     read_configuration,
     since_option,
-    warn_of_uncounted,
+    uncounted_warning,
     warnings_of,
 )
 from muster.cli._options import (
@@ -410,7 +410,7 @@ def _run(
             jobs.write((table.swf() if is_swf else table.csv()).encode("utf-8", "replace"))
         print_left_out(arguments.feed, left_out.configures)
         if arguments.config is not None and left_out.uncounted:
-            print_warnings([warn_of_uncounted(arguments.config, left_out.uncounted)])
+            print_warnings([uncounted_warning(arguments.config, left_out.uncounted)])
 
 
 @final
